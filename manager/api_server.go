@@ -24,15 +24,16 @@ import (
 const (
 	// apiServerPollInterval is the interval at which a process that starts looks for the API server.
 	apiServerPollInterval = time.Second
-	// apiServerTimeout bounds one request of them.
+	// apiServerTimeout bounds one request for this.
 	apiServerTimeout = 10 * time.Second
-	// leaseTimeout bounds one request of the leader election: half of the time in which the leader must renew its Lease.
+	// leaseTimeout bounds one request of the leader election: half of the time in which the leader must renew its
+	// Lease.
 	leaseTimeout = 5 * time.Second
 )
 
-// waitForAPIServer waits until the API server answers, or ctx is done. A process that cannot start without it would exit,
-// and the kubelet waits up to 5 minutes before it starts the container again. Meanwhile, the liveness probe succeeds and
-// the readiness probe fails.
+// waitForAPIServer waits until the API server answers, or ctx is done. A process that cannot start without it would
+// exit, and the kubelet waits up to 5 minutes before it starts the container again. Meanwhile, the liveness probe
+// succeeds and the readiness probe fails.
 func (o *commonOptions) waitForAPIServer(ctx context.Context) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
@@ -84,9 +85,9 @@ func serveLiveness(ctx context.Context, address string) (stop func(), err error)
 	}, nil
 }
 
-// newLeaseLock returns the lock of the leader election for a process in a pod; nil outside of a pod. Its identity is the
-// name of the pod. If the container restarts, its process is the leader again at once, and need not wait until the Lease
-// of its predecessor expires. A pod never runs two processes of a container at the same time.
+// newLeaseLock returns the lock of the leader election for a process in a pod; nil outside of a pod. Its identity is
+// the name of the pod. If the container restarts, its process is the leader again at once, and need not wait until the
+// Lease of its predecessor expires. A pod never runs two processes of a container at the same time.
 func (o *controllerOptions) newLeaseLock(config *rest.Config) (resourcelock.Interface, error) {
 	pod := os.Getenv("POD_NAME")
 	if pod == "" || !o.leaderElect {

@@ -78,8 +78,8 @@ func (n *runningLife) tryIncident(ctx context.Context, i incident) (hit bool, er
 	return true, errors.Join(err, undo(ctx))
 }
 
-// mayCompleteJob reports whether an incident deletes all pods of a Job that have not succeeded. Their programs exit with
-// code 0.
+// mayCompleteJob reports whether an incident deletes all pods of a Job that have not succeeded. Their programs exit
+// with code 0.
 func (n *runningLife) mayCompleteJob(i incident) bool {
 	isLast := func(from, to int32) bool {
 		for rank := from; rank < to; rank++ {

@@ -85,7 +85,8 @@ func TestChaosReal(t *testing.T) {
 	}).print(t)
 }
 
-// disrupt restarts the API server, or kills a pod of Rollcall without a grace period, and waits until a controller leads.
+// disrupt restarts the API server, or kills a pod of Rollcall without a grace period, and waits until a controller
+// leads.
 func (n realNodes) disrupt(ctx context.Context, random *rand.Rand) (string, error) {
 	if random.IntN(4) == 0 {
 		err := n.change(func() error { return n.RestartAPIServer(ctx) })
