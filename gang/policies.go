@@ -55,31 +55,31 @@ const UnlimitedDisruptions = -1
 // RestartRules determine how a gang restarts and finishes.
 type RestartRules struct {
 	// RestartPolicy is the reaction to a failed rank.
-	RestartPolicy RestartPolicy
+	RestartPolicy RestartPolicy `json:"restartPolicy,omitempty"`
 	// MaxRestarts is the maximum number of restarts; with 0 the first failure fails the gang.
-	MaxRestarts int32
+	MaxRestarts int32 `json:"maxRestarts,omitempty"`
 	// MaxDisruptions is the maximum number of restarts after disruptions, which are not part of
 	// MaxRestarts; with 0 the first disruption fails the gang. See also [UnlimitedDisruptions].
-	MaxDisruptions int32
+	MaxDisruptions int32 `json:"maxDisruptions,omitempty"`
 	// NonRetriableExitCodes are exit codes of the first failure after which the gang fails.
-	NonRetriableExitCodes ExitCodes
+	NonRetriableExitCodes ExitCodes `json:"nonRetriableExitCodes,omitempty"`
 	// SuccessPolicy is the name of a role, [SuccessPolicyAll] or [SuccessPolicyRank0]; empty means the
 	// default of the framework.
-	SuccessPolicy string
+	SuccessPolicy string `json:"successPolicy,omitempty"`
 	// CleanPodPolicy determines which pods are deleted after the gang finishes.
-	CleanPodPolicy CleanPodPolicy
+	CleanPodPolicy CleanPodPolicy `json:"cleanPodPolicy,omitempty"`
 	// StartTimeout is the maximum time until all ranks are ready; 0 means no limit.
-	StartTimeout time.Duration
+	StartTimeout time.Duration `json:"startTimeout,omitempty"`
 	// ScheduleTimeout is the maximum time for which some ranks have nodes while others wait; 0 means no limit.
-	ScheduleTimeout time.Duration
+	ScheduleTimeout time.Duration `json:"scheduleTimeout,omitempty"`
 	// RestartOnNodeLoss is true if the gang restarts without waiting for the pods of a lost node.
-	RestartOnNodeLoss bool
+	RestartOnNodeLoss bool `json:"restartOnNodeLoss,omitempty"`
 	// AvoidNodes is true if a restart excludes the nodes on which ranks failed.
-	AvoidNodes bool
+	AvoidNodes bool `json:"avoidNodes,omitempty"`
 	// Preflight is the init container that checks the node of each rank; empty if there is none.
-	Preflight string
+	Preflight string `json:"preflight,omitempty"`
 	// FailureOutput is true if the status may contain the output of a failed program.
-	FailureOutput bool
+	FailureOutput bool `json:"failureOutput,omitempty"`
 }
 
 const (

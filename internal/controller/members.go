@@ -219,8 +219,10 @@ func newMultiWorkloadGang(p *pass, workloads []member, serviceOwners []types.UID
 	list := roster.New(workloads, func(m member) roster.Member { return m.Member }, serviceOwners)
 	g := &observedGang{pass: p, multiWorkload: true, Roster: list}
 	if first := g.firstResult(); first != nil {
+		last := g.lastState()
+		first.Gang = last.RestoreRules(first.Gang)
 		g.memberStates = lifecycle.ObserveMembers(first.Gang, g.observeWorkload)
-		if last := g.lastState(); !last.Phase.Terminal() {
+		if !last.Phase.Terminal() {
 			g.memberStates = g.memberStates.RestoreCompleted(last.CompletedMembers)
 		}
 	}

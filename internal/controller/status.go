@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -189,6 +190,7 @@ func isSameStatus(last, next lifecycle.Status) bool {
 		last.CompletedRanks == next.CompletedRanks &&
 		last.JobStartTime.Equal(next.JobStartTime) &&
 		maps.EqualFunc(last.CompletedMembers, next.CompletedMembers, time.Time.Equal) &&
+		reflect.DeepEqual(last.RestartRules, next.RestartRules) &&
 		last.FirstFailure.Equal(next.FirstFailure)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
@@ -58,5 +59,34 @@ func TestDeletedMemberIsComplete(t *testing.T) {
 				t.Errorf("completed members (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestRestoreRules checks that the annotations of a member with rank 0 hold after its Job was deleted.
+func TestRestoreRules(t *testing.T) {
+	rules := gang.RestartRules{RestartPolicy: gang.RestartPolicyNever, SuccessPolicy: gang.SuccessPolicyAll}
+	running := lifecycle.State{Phase: lifecycle.Running, Bookkeeping: lifecycle.Bookkeeping{
+		AttemptStartTime: afterGangStart(0), JobStartTime: afterGangStart(0),
+	}}
+	complete := lifecycle.Observation{Size: 2, Complete: true, FinishTime: afterGangStart(90)}
+	ready := lifecycle.Observation{Size: 2, ReadyPods: 2, ActiveOrSucceededPods: 2}
+	state := running.Next(rules, lifecycle.Snapshot{
+		Members: lifecycle.Members{newMemberState("a", complete), newMemberState("b", ready)}, Now: afterGangStart(100),
+	})
+	worker := gang.Gang{RankOffset: 2, RestartRules: defaultPolicies}
+	if diff := cmp.Diff(rules, state.RestoreRules(worker).RestartRules); diff != "" {
+		t.Errorf("rules without the member with rank 0 (-want +got):\n%s", diff)
+	}
+	master := gang.Gang{RestartRules: defaultPolicies}
+	if diff := cmp.Diff(defaultPolicies, state.RestoreRules(master).RestartRules); diff != "" {
+		t.Errorf("rules of the member with rank 0 (-want +got):\n%s", diff)
+	}
+	next := state.Next(rules, lifecycle.Snapshot{
+		Members: lifecycle.Members{newMissingMember("a", 2), newMemberState("b", complete)}.
+			RestoreCompleted(state.CompletedMembers),
+		Now: afterGangStart(110),
+	})
+	if next.RestartRules != nil {
+		t.Errorf("the gang in the phase %s has recorded rules, want none", next.Phase)
 	}
 }

@@ -25,24 +25,32 @@ func (w WorkloadEvidence) isCompletingGang(m MemberState, s State) bool {
 
 // mayMeetSuccessPolicy reports whether a Job may complete by its successPolicy in an attempt. The Job
 // controller deletes the other pods before it adds the condition.
-func mayMeetSuccessPolicy(job *batchv1.Job, pods []corev1.Pod, attempt int32) bool {
-	return job != nil && job.Spec.SuccessPolicy != nil && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
-		return pod.Status.Phase == corev1.PodSucceeded && !isOfEarlierAttempt(&pod, attempt)
-	})
+func (w WorkloadEvidence) mayMeetSuccessPolicy(attempt int32) bool {
+	if w.Job == nil || w.Job.Spec.SuccessPolicy == nil {
+		return false
+	}
+	succeeded := sets.New(parseIndexes(w.Job.Status.CompletedIndexes, w.Ranks())...)
+	for i := range w.Pods {
+		if hasFinishedWork(&w.Pods[i], attempt) {
+			succeeded.Insert(gang.PodIndex(&w.Pods[i]))
+		}
+	}
+	return meetsSuccessPolicy(w.Workload, succeeded)
 }
 
 // isCompleting reports whether the pods of an attempt complete a Job: all indexes have succeeded, or those
 // of a rule of its successPolicy.
 func isCompleting(w gang.Workload, pods []corev1.Pod, attempt int32) bool {
 	succeeded := succeededIndexes(w, pods, attempt)
-	var rules []batchv1.SuccessPolicyRule
-	if policy := w.Job.Spec.SuccessPolicy; policy != nil {
-		rules = policy.Rules
-	}
-	return succeeded.Len() > 0 && (int32(succeeded.Len()) >= w.Ranks() ||
-		slices.ContainsFunc(rules, func(rule batchv1.SuccessPolicyRule) bool {
-			return isRuleMet(rule, succeeded, w.Ranks())
-		}))
+	return succeeded.Len() > 0 && (int32(succeeded.Len()) >= w.Ranks() || meetsSuccessPolicy(w, succeeded))
+}
+
+// meetsSuccessPolicy reports whether succeeded indexes meet a rule of the successPolicy of a Job; false without one.
+func meetsSuccessPolicy(w gang.Workload, succeeded sets.Set[int32]) bool {
+	policy := w.Job.Spec.SuccessPolicy
+	return policy != nil && slices.ContainsFunc(policy.Rules, func(rule batchv1.SuccessPolicyRule) bool {
+		return isRuleMet(rule, succeeded, w.Ranks())
+	})
 }
 
 // deadlineTolerance is by how much the clock of the Job controller may be ahead of that of the API server.
@@ -63,7 +71,7 @@ func isPastDeadline(w gang.Workload, now time.Time) bool {
 // isRuleMet reports whether succeeded indexes meet a rule of a successPolicy.
 func isRuleMet(rule batchv1.SuccessPolicyRule, succeeded sets.Set[int32], size int32) bool {
 	if rule.SucceededIndexes == nil {
-		return int32(succeeded.Len()) >= ptr.Deref(rule.SucceededCount, size)
+		return succeeded.Len() > 0 && int32(succeeded.Len()) >= ptr.Deref(rule.SucceededCount, size)
 	}
 	indexes := sets.New(parseIndexes(*rule.SucceededIndexes, size)...)
 	matching := succeeded.Intersection(indexes).Len()
@@ -71,18 +79,22 @@ func isRuleMet(rule batchv1.SuccessPolicyRule, succeeded sets.Set[int32], size i
 }
 
 // succeededIndexes returns the indexes with a pod that succeeded in an attempt and that the Job has counted
-// or will count. A reset of the completed indexes leaves earlier pods that it does not count again. A rank
-// that somebody deletes or evicts, and that exits with code 0, has not finished its work.
+// or will count. A reset of the completed indexes leaves earlier pods that it does not count again.
 func succeededIndexes(w gang.Workload, pods []corev1.Pod, attempt int32) sets.Set[int32] {
 	counted := sets.New(parseIndexes(w.Job.Status.CompletedIndexes, w.Ranks())...)
 	out := sets.Set[int32]{}
 	for i := range pods {
 		pod, index := &pods[i], gang.PodIndex(&pods[i])
-		isInterrupted := pod.DeletionTimestamp != nil || failure.IsDisrupted(pod)
-		if pod.Status.Phase == corev1.PodSucceeded && !isInterrupted && !isOfEarlierAttempt(pod, attempt) &&
-			index < w.Ranks() && (IsTracked(pod) || counted.Has(index)) {
+		if hasFinishedWork(pod, attempt) && index < w.Ranks() && (IsTracked(pod) || counted.Has(index)) {
 			out.Insert(index)
 		}
 	}
 	return out
+}
+
+// hasFinishedWork reports whether a pod succeeded in an attempt. A rank that somebody deletes or evicts, and that exits
+// with code 0, has not finished its work.
+func hasFinishedWork(pod *corev1.Pod, attempt int32) bool {
+	return pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil && !failure.IsDisrupted(pod) &&
+		!isOfEarlierAttempt(pod, attempt)
 }

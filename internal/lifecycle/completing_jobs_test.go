@@ -14,27 +14,44 @@ import (
 // TestMayMeetSuccessPolicy checks when a Job may delete its other pods by its successPolicy
 // before it has the condition.
 func TestMayMeetSuccessPolicy(t *testing.T) {
-	policy := &batchv1.Job{Spec: batchv1.JobSpec{SuccessPolicy: &batchv1.SuccessPolicy{}}}
-	running := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-	done := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}
-	earlier := done
-	earlier.Labels = map[string]string{gang.LabelAttempt: "0"}
+	policy := &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To("0")}}}
+	running := podtest.RankPod(1, nil)
+	done := podtest.Terminated(0, 10, false)
+	earlier := func(pod *corev1.Pod) {
+		done(pod)
+		pod.Labels[gang.LabelAttempt] = "0"
+	}
+	deleted := func(pod *corev1.Pod) {
+		podtest.Deleted(5)(pod)
+		done(pod)
+	}
 	for name, c := range map[string]struct {
-		job  *batchv1.Job
-		pods []corev1.Pod
-		want bool
+		policy  *batchv1.SuccessPolicy
+		counted string
+		pod     corev1.Pod
+		want    bool
 	}{
-		"a pod of an earlier attempt succeeded": {job: policy, pods: []corev1.Pod{running, earlier}},
-		"one pod succeeded":                     {job: policy, pods: []corev1.Pod{running, done}, want: true},
-		"no pod succeeded":                      {job: policy, pods: []corev1.Pod{running}},
-		"Job without a successPolicy":           {job: &batchv1.Job{}, pods: []corev1.Pod{running, done}},
-		"StatefulSet":                           {pods: []corev1.Pod{running, done}},
+		"the pod of the rule succeeded":        {policy: policy, pod: podtest.RankPod(0, done), want: true},
+		"the Job counted the pod of the rule":  {policy: policy, pod: running, counted: "0", want: true},
+		"another pod succeeded":                {policy: policy, pod: podtest.RankPod(1, done)},
+		"the pod is of an earlier attempt":     {policy: policy, pod: podtest.RankPod(0, earlier)},
+		"the pod was deleted before it exited": {policy: policy, pod: podtest.RankPod(0, deleted)},
+		"no pod succeeded":                     {policy: policy, pod: running},
+		"the Job is without a successPolicy":   {pod: podtest.RankPod(0, done)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := mayMeetSuccessPolicy(c.job, c.pods, 1); got != c.want {
+			job := &batchv1.Job{
+				Spec:   batchv1.JobSpec{SuccessPolicy: c.policy, Parallelism: ptr.To[int32](2)},
+				Status: batchv1.JobStatus{CompletedIndexes: c.counted},
+			}
+			w := WorkloadEvidence{Workload: gang.Workload{Job: job}, Pods: []corev1.Pod{running, c.pod}}
+			if got := w.mayMeetSuccessPolicy(1); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
+	}
+	if (WorkloadEvidence{Pods: []corev1.Pod{running}}).mayMeetSuccessPolicy(1) {
+		t.Error("a StatefulSet may meet a successPolicy")
 	}
 }
 

@@ -222,7 +222,7 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 // has finished, or because the workload itself has finished.
 func (w WorkloadEvidence) isTerminating(s State) bool {
 	return s.Phase == Restarting || s.Phase.Terminal() || Observe(w.Workload).HasResult() ||
-		mayMeetSuccessPolicy(w.Job, w.Pods, s.Attempt)
+		w.mayMeetSuccessPolicy(s.Attempt)
 }
 
 // observePartialReadiness reports whether a pod has been ready for [startingGracePeriod]. If no pod

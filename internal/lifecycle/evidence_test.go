@@ -123,6 +123,26 @@ func TestRestartByEvidence(t *testing.T) {
 			},
 			want: Running,
 		},
+		"a pod is drained that the successPolicy needs, after another one succeeded": {
+			change: func(e *Evidence, _ *State) {
+				job(e).Spec.SuccessPolicy = &batchv1.SuccessPolicy{
+					Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To("0")}},
+				}
+				podtest.Terminated(0, 20, false)(&e.Workloads[0].Pods[1])
+				podtest.Drained(&e.Workloads[0].Pods[0])
+			},
+			want: Restarting, reason: failure.ReasonPodDeleted, wantUntracked: true, evicted: 1,
+		},
+		"the Job controller deletes the pods after its successPolicy was met": {
+			change: func(e *Evidence, _ *State) {
+				job(e).Spec.SuccessPolicy = &batchv1.SuccessPolicy{
+					Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To("0")}},
+				}
+				podtest.Terminated(0, 20, false)(&e.Workloads[0].Pods[0])
+				podtest.Deleted(25)(&e.Workloads[0].Pods[1])
+			},
+			want: Running,
+		},
 		"the deadline of the Job has passed": {
 			change: func(e *Evidence, _ *State) {
 				job(e).Spec.ActiveDeadlineSeconds = ptr.To[int64](90)

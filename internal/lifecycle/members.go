@@ -113,6 +113,15 @@ func (m Members) RestoreCompleted(completed map[string]time.Time) Members {
 	return out
 }
 
+// RestoreRules returns the gang of a member with the restart rules of the gang: those of the member with rank 0, which
+// the state contains after its Job was deleted.
+func (s State) RestoreRules(g gang.Gang) gang.Gang {
+	if s.RestartRules != nil && g.RankOffset > 0 {
+		g.RestartRules = *s.RestartRules
+	}
+	return g
+}
+
 // CompletedJobs returns the finish times of the complete Jobs of a gang of several workloads; nil if there
 // are none.
 func (m Members) CompletedJobs() map[string]time.Time {

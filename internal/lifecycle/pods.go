@@ -118,33 +118,42 @@ func countOriginalPods(pods []corev1.Pod, ready time.Time) int32 {
 	})
 }
 
-// hasFormerPods reports whether the pods of a Job run that was started before a time. The Job may have replaced them
-// since.
+// hasFormerPods reports whether pods of a Job run that was started before a time, or pods of a StatefulSet that were
+// created before the time. The Job may have replaced its pods since.
 func (w WorkloadEvidence) hasFormerPods(t time.Time) bool {
-	if w.Job == nil || w.Job.Status.StartTime == nil || !w.Job.Status.StartTime.Time.Before(t) {
-		return false
-	}
+	isFormerJob := w.Job != nil && w.Job.Status.StartTime != nil && w.Job.Status.StartTime.Time.Before(t)
 	return slices.ContainsFunc(w.Pods, func(pod corev1.Pod) bool {
-		return pod.DeletionTimestamp == nil && !IsPodTerminal(&pod)
+		isFormer := isFormerJob || w.StatefulSet != nil && pod.CreationTimestamp.Time.Before(t)
+		return isFormer && pod.DeletionTimestamp == nil && !IsPodTerminal(&pod)
 	})
 }
 
-// findFirstDeletedPod returns the pod of a Job with the lowest index that is being deleted and that
-// the Job has not counted; nil if there is none, and for a StatefulSet. The caller makes sure that
-// somebody else than Rollcall and the Job controller deletes the pods. The lowest index matters for
-// a Job that completes with its first pod.
+// findFirstDeletedPod returns the pod of a Job that is being deleted and that the Job has not counted; nil if there is
+// none, and for a StatefulSet. The caller makes sure that somebody else than Rollcall and the Job controller deletes
+// the pods. Indexes that the successPolicy of the Job names come before the others, and low indexes before high ones:
+// the Job must not complete because such a pod exits with code 0.
 func findFirstDeletedPod(w gang.Workload, pods []corev1.Pod) *corev1.Pod {
 	if w.Job == nil {
 		return nil
 	}
+	deciding := sets.Set[int32]{}
+	if policy := w.Job.Spec.SuccessPolicy; policy != nil {
+		for _, rule := range policy.Rules {
+			deciding.Insert(parseIndexes(ptr.Deref(rule.SucceededIndexes, ""), w.Ranks())...)
+		}
+	}
 	var first *corev1.Pod
+	firstOrder := int32(0)
 	for i := range pods {
-		pod := &pods[i]
+		pod, order := &pods[i], gang.PodIndex(&pods[i])
 		if pod.DeletionTimestamp == nil || !IsTracked(pod) {
 			continue
 		}
-		if first == nil || gang.PodIndex(pod) < gang.PodIndex(first) {
-			first = pod
+		if !deciding.Has(order) {
+			order += w.Ranks()
+		}
+		if first == nil || order < firstOrder {
+			first, firstOrder = pod, order
 		}
 	}
 	return first

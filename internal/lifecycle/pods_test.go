@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -109,6 +110,13 @@ func TestFindFirstDeletedPod(t *testing.T) {
 	if got := findFirstDeletedPod(job, pods[1:3]); got != nil {
 		t.Errorf("the pod is %s, want none", got.Name)
 	}
+	job.Job.Spec.Parallelism = ptr.To[int32](4)
+	job.Job.Spec.SuccessPolicy = &batchv1.SuccessPolicy{
+		Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To("3")}},
+	}
+	if got := findFirstDeletedPod(job, pods); got == nil || gang.PodIndex(got) != 3 {
+		t.Errorf("the pod is %v, want index 3, which the successPolicy names", got)
+	}
 }
 
 // TestPartialReadiness checks that a gang is Starting only after a rank has waited for five minutes, and that
@@ -164,7 +172,7 @@ func TestScaledDownPodsAreIgnored(t *testing.T) {
 	}
 }
 
-// TestHasFormerPods checks which Jobs have pods that run on while another member is suspended.
+// TestHasFormerPods checks which workloads have pods that run on while another member is suspended.
 func TestHasFormerPods(t *testing.T) {
 	suspended := podtest.At(20)
 	for name, c := range map[string]struct {
@@ -194,5 +202,16 @@ func TestHasFormerPods(t *testing.T) {
 				t.Errorf("former pods run: %t, want %t", got, c.want)
 			}
 		})
+	}
+	for seconds, want := range map[int]bool{10: true, 30: false} {
+		w := WorkloadEvidence{
+			Workload: gang.Workload{StatefulSet: &appsv1.StatefulSet{}},
+			Pods: []corev1.Pod{podtest.RankPod(0, func(p *corev1.Pod) {
+				p.CreationTimestamp.Time = podtest.At(seconds)
+			})},
+		}
+		if got := w.hasFormerPods(suspended); got != want {
+			t.Errorf("a pod of a StatefulSet from second %d is a former pod: %t, want %t", seconds, got, want)
+		}
 	}
 }

@@ -81,6 +81,9 @@ type Bookkeeping struct {
 	// CompletedMembers contains by workload the finish times of the Jobs that completed in a gang of several
 	// workloads that has not finished. A Job with a time to live may be deleted before its gang finishes.
 	CompletedMembers map[string]time.Time `json:"completedMembers,omitempty"`
+	// RestartRules are those of the member with rank 0, while CompletedMembers is not empty. The Job of that member
+	// may be deleted, and the other members need not repeat its annotations.
+	RestartRules *gang.RestartRules `json:"restartRules,omitempty"`
 	// SuspendedByRollcall is true on a member that Rollcall has suspended and that nobody else has
 	// suspended. It describes only the member that carries the status, not the gang, so
 	// [gang.AnnotationSuspendedBy] contains it for everybody else. The field remains for one release: earlier builds
@@ -111,7 +114,7 @@ func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 	}
 	next := s.nextState(policies, snapshot)
 	next.MemberUIDs = s.recordedUIDs(snapshot.Members)
-	next.CompletedRanks, next.CompletedMembers = "", nil
+	next.CompletedRanks, next.CompletedMembers, next.RestartRules = "", nil, nil
 	isSameAttempt := next.AttemptStartTime.Equal(s.AttemptStartTime)
 	switch {
 	case !next.Phase.Active():
@@ -122,6 +125,9 @@ func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 	}
 	if !next.Phase.Terminal() {
 		next.CompletedMembers = snapshot.Members.CompletedJobs()
+	}
+	if len(next.CompletedMembers) > 0 {
+		next.RestartRules = &policies
 	}
 	allRunAgain := !next.JobStartTime.IsZero() && next.CompletedRanks == NoRanks
 	if start, isStarted := snapshot.Members.latestStart(time.Time{}); isStarted && (next.Phase == Running || allRunAgain) {
