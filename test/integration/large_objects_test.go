@@ -154,6 +154,11 @@ func waitForMetrics(t *testing.T, replicas []*installation.Process, ns string, c
 	suspended := fmt.Sprintf(`rollcall_gangs{framework="pytorch",namespace="%s",phase="Suspended"}`, ns)
 	for i, p := range replicas {
 		wait.For(t, fmt.Sprintf("metrics of all objects from replica %d", i), func(context.Context) error {
+			select {
+			case <-p.Exited(): // without an answer of the API server, the leader lost its Lease
+				p.Start(t)
+			default:
+			}
 			if services, jobs := readMetric(t, p, large), readMetric(t, p, suspended); services != count || jobs != count {
 				return fmt.Errorf("%d Services are too large and %d gangs are suspended, want %d", services, jobs, count)
 			}
