@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -159,8 +160,11 @@ func waitForMetrics(t *testing.T, replicas []*installation.Process, ns string, c
 				p.Start(t)
 			default:
 			}
-			if services, jobs := readMetric(t, p, large), readMetric(t, p, suspended); services != count || jobs != count {
-				return fmt.Errorf("%d Services are too large and %d gangs are suspended, want %d", services, jobs, count)
+			services, servicesErr := readMetric(t, p, large)
+			jobs, jobsErr := readMetric(t, p, suspended)
+			if services != count || jobs != count {
+				return errors.Join(servicesErr, jobsErr,
+					fmt.Errorf("%d Services are too large and %d gangs are suspended, want %d", services, jobs, count))
 			}
 			return nil
 		})
@@ -180,25 +184,26 @@ func checkMemory(t *testing.T, when string, replicas []*installation.Process) {
 		if peak <<= 10; err != nil || peak == 0 || peak > p.MemoryLimit() {
 			t.Errorf("%s: replica %d used %d MiB, want at most %d: %v", when, i, peak>>20, p.MemoryLimit()>>20, err)
 		}
-		t.Logf("%s: replica %d: at most %d MiB, now %d MiB, heap %d MiB", when, i, peak>>20,
-			readMetric(t, p, "process_resident_memory_bytes")>>20, readMetric(t, p, "go_memstats_heap_alloc_bytes")>>20)
+		now, nowErr := readMetric(t, p, "process_resident_memory_bytes")
+		heap, heapErr := readMetric(t, p, "go_memstats_heap_alloc_bytes")
+		if err := errors.Join(nowErr, heapErr); err != nil {
+			t.Error(err)
+		}
+		t.Logf("%s: replica %d: at most %d MiB, now %d MiB, heap %d MiB", when, i, peak>>20, now>>20, heap>>20)
 	}
 }
 
 // readMetric returns the value of a series of a process; 0 if it does not exist.
-func readMetric(t *testing.T, p *installation.Process, series string) int {
+func readMetric(t *testing.T, p *installation.Process, series string) (int, error) {
 	t.Helper()
 	var text bytes.Buffer
 	if err := p.WriteMetrics(t.Context(), &text); err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
 	match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(text.String())
 	if match == nil {
-		return 0
+		return 0, nil
 	}
 	value, err := strconv.ParseFloat(match[1], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int(value)
+	return int(value), err
 }

@@ -144,7 +144,11 @@ func (r *testGang) checkSeconds(s lifecycle.Status) {
 	wait.For(r.t, "the same seconds in the metrics", func(context.Context) error {
 		for activity, seconds := range s.Seconds.All() {
 			series := fmt.Sprintf(`rollcall_gang_seconds_total{activity="%s",namespace="%s"}`, activity, r.ns)
-			if counted := readMetric(r.t, r.Controller, series); counted != int(seconds) {
+			counted, err := readMetric(r.t, r.Controller, series)
+			if err != nil {
+				return err
+			}
+			if counted != int(seconds) {
 				return fmt.Errorf("%s is %d, but the status has %d", series, counted, seconds)
 			}
 		}
