@@ -13,9 +13,10 @@ import (
 func TestPersonas(t *testing.T) {
 	t.Parallel()
 	parts := map[string]string{
-		"users of a cluster":     "Use a cluster",
-		"cluster administrators": "Run a cluster",
-		"anyone who migrates":    "Migrate",
+		"users of a cluster":                            "Use a cluster",
+		"cluster administrators":                        "Run a cluster",
+		"cluster administrators and users of a cluster": "Run a cluster",
+		"anyone who migrates":                           "Migrate",
 	}
 	navigation := readSiteNavigation(t)
 	err := filepath.WalkDir("tasks", func(path string, _ fs.DirEntry, err error) error {
