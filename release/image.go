@@ -92,7 +92,6 @@ func (s Source) describeImage() map[string]string {
 	return map[string]string{
 		"org.opencontainers.image.title":       "Rollcall manager",
 		"org.opencontainers.image.description": "Turns labeled Jobs and StatefulSets into distributed training gangs",
-		"org.opencontainers.image.url":         "https://rollcall.training",
 		"org.opencontainers.image.licenses":    "Apache-2.0",
 		"org.opencontainers.image.version":     s.Version,
 		"org.opencontainers.image.revision":    s.Commit,

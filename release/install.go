@@ -49,7 +49,7 @@ func (s Source) writeFormula(archives []commandArchive, downloadURL string) ([]b
 	}
 	return render("rollcall.rb", formula, map[string]any{
 		"Number": strings.TrimPrefix(s.Version, "v"), "Systems": systems,
-		"Description": shortDescription, "Homepage": homepage,
+		"Description": shortDescription,
 	})
 }
 

@@ -6,11 +6,8 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// What package managers show of the command line.
-const (
-	homepage         = "https://rollcall.training"
-	shortDescription = "Check, migrate and inspect training gangs"
-)
+// shortDescription is what package managers show of the command line.
+const shortDescription = "Check, migrate and inspect training gangs"
 
 // writeKrewManifest returns the manifest of the kubectl plugin. downloadURL is the URL of the folder that
 // contains the archives.
@@ -37,7 +34,6 @@ func (s Source) writeKrewManifest(archives []commandArchive, downloadURL string)
 		"metadata":   map[string]string{"name": Command.Name},
 		"spec": map[string]any{
 			"version":          s.Version,
-			"homepage":         homepage,
 			"shortDescription": shortDescription,
 			"description": "Checks manifests of training gangs, converts jobs of other systems to labeled Jobs,\n" +
 				"and shows the phase and the logs of the gangs of a cluster.\n",
