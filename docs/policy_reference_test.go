@@ -125,6 +125,7 @@ func (c typeComments) add(declaration *ast.GenDecl, spec ast.Spec) {
 // nameOfGo replaces names of Go by what a policy file contains.
 var nameOfGo = strings.NewReplacer("`APIVersion`", "`"+policy.APIVersion+"`", "`Kind`", "`"+policy.Kind+"`",
 	"`ModeEnforce`", "`enforce`", "`ModeWarn`", "`warn`", "`ModeAudit`", "`audit`", "`ModeOff`", "`off`",
+	"If Namespaces is", "If `namespaces` is", "those of Allow", "those of `allow`", "those of Cluster", "those of `cluster`",
 	"Min and Max are inclusive", "inclusive", "Max is inclusive", "inclusive",
 	" `Read` returns it inside of a `Policy`.", "")
 
@@ -141,7 +142,9 @@ func (c typeComments) describe(typeName, field string) string {
 	}
 	text := spacePattern.ReplaceAllString(strings.TrimSpace(c[key]), " ")
 	text = linkPattern.ReplaceAllString(text, "`$1`")
-	text = nameOfGo.Replace(strings.TrimPrefix(strings.TrimPrefix(text, field+" is "), field+" are "))
+	text = nameOfGo.Replace(text)
+	text = strings.TrimPrefix(text, field+" ")
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "is "), "are ")
 	if word, _, _ := strings.Cut(text, " "); field != "" && !strings.Contains(word, ".") { // not the path of a field
 		text = strings.ToUpper(text[:1]) + text[1:]
 	}
