@@ -107,10 +107,9 @@ func recordDroppedKey(field source.Field, key string) {
 	switch key {
 	case alphaLabelPrefix + "exclusive-topology":
 		field.MarkDropped("Rollcall does not reserve topology domains for Jobs", fmt.Sprintf(
-			"use the topology-aware scheduling of Kueue with annotations of the pod template: "+
-				"kueue.x-k8s.io/podset-required-topology: %[1]q places all pods in one domain; "+
-				"kueue.x-k8s.io/podset-slice-required-topology: %[1]q with kueue.x-k8s.io/podset-slice-size "+
-				"set to the pods of one Job places each Job in one domain; neither keeps other pods out", field.String()))
+			"in a queue of Kueue, %s: %s places all pods in one domain, and %s: %[2]s/N each group of N pods; "+
+				"neither keeps other pods out",
+			gang.AnnotationTopology, field.String(), gang.AnnotationSegment))
 	case alphaLabelPrefix + "node-selector":
 		field.MarkDropped("it belongs to exclusive-topology", "")
 	default:
