@@ -17,6 +17,7 @@ import (
 // namesOfOthers are the files and the names of frameworks that they contain, because the API of another system has
 // the same name. The values are the reasons.
 var namesOfOthers = map[string]string{
+	"gang/keys.go: generic":                           "the description of an annotation names its only framework",
 	"gang/keys.go: mpi":                               "an annotation selects the implementation of the standard MPI",
 	"internal/command/wrappers.go: pytorch":           "an option of Nsight Systems",
 	"internal/failure/lost_peer.go: tensorflow":       "the coordination service of XLA prints it in its errors",

@@ -280,7 +280,7 @@ func launcherKeys() []Key {
 		{Name: AnnotationHostfile, Kind: KeyKindAnnotation,
 			Values: "an absolute path, such as `/etc/hostfile`", Default: "no file",
 			Description: "A file in the training containers with the address of each rank, one in each line, in the " +
-				"order of the ranks. Only for the framework without roles of its own. " +
+				"order of the ranks. Only for `generic`. " +
 				"An init container writes the file with the shell of the image."},
 	}
 }

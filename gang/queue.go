@@ -15,7 +15,7 @@ func (p *parser) parseQueue() string {
 		p.addInvalid(path, queue, message)
 	}
 	if !p.workload.HasSeveralRoles() {
-		p.addInvalid(path, queue, "a gang of one workload has no Workload of Rollcall; "+
+		p.addInvalid(path, queue, "the annotation is for gangs of several workloads; "+
 			"remove the annotation, and name the queue of a Job with the label "+LabelQueueName)
 	}
 	return queue
