@@ -37,9 +37,10 @@ The values of ~--fail-on~ are ~error~ (default), ~warning~, ~info~ and ~never~.
 If no object has the framework label, ~vet~ reports the objects that it found instead. With
 ~--require~, the exit code is then 1, so that a lost label fails a CI job.
 
-~vet~ checks a CronJob as the Job of one run. It does not check:
+~vet~ checks a CronJob as the Job of one run. Of workloads without the framework label, it checks only
+whether the label is missing, misspelled or misplaced. It does not check:
 
-- workloads without the framework label, or with the label ~rollcall.training/inject: "false"~
+- workloads with the label ~rollcall.training/inject: "false"~
 - objects that already exist in a cluster
 - details that are not in the manifest, such as the default command of an image
 
