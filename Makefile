@@ -116,7 +116,7 @@ simulate: ## Run random sequences of events through the reconciler and the webho
 
 .PHONY: traces
 traces: ## Record what the real Job and StatefulSet controllers do, for the simulation (5 minutes; review the diff)
-	cd test && go test -count=1 -timeout 30m -run '^TestTraces$$' ./integration -update
+	cd test && go test -count=1 -timeout 30m -run '^TestTraces$$' ./integration -update-traces
 
 # ALL=1 runs each mutant in all scenarios, instead of until a scenario fails.
 .PHONY: mutants

@@ -1,46 +1,12 @@
 package e2e
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 
-	"rollcall.training/internal/testing/golden"
+	"rollcall.training/test/pages"
 )
-
-// publicImage matches the image of the pages. The nodes of the tests cannot pull it.
-var publicImage = regexp.MustCompile(`busybox:[0-9.]+`)
-
-// variableParts match what differs between two runs, and what stands for it in a comparison.
-var variableParts = []struct {
-	pattern *regexp.Regexp
-	text    string
-}{
-	{regexp.MustCompile(`( since \d\d:\d\d:\d\d)? \([0-9hms]+\)`), ""},
-	{regexp.MustCompile(`\b(hello|fails-once)-(\d)-[a-z0-9]{5}\b`), "$1-$2-x"},
-	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?s\b`), "0s"},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "time"},
-	{regexp.MustCompile(`node-a|rollcall-test`), "node"},
-	{regexp.MustCompile(`.* Pending( .*)?\n`), ""}, // a phase that --watch can miss
-	{regexp.MustCompile(`[ \t]+`), " "},
-	{regexp.MustCompile(` +\n`), "\n"},
-}
-
-// normalizeOutput returns an output without what differs between two runs, and without repeated lines.
-func normalizeOutput(text string) string {
-	for _, part := range variableParts {
-		text = part.pattern.ReplaceAllString(text, part.text)
-	}
-	lines := strings.Split(text, "\n")
-	if strings.HasPrefix(text, "[pod/") {
-		slices.Sort(lines) // kubectl logs prints the pods in any order
-	}
-	return strings.Join(slices.Compact(lines), "\n")
-}
 
 // TestPages follows the pages for users of a cluster with Rollcall: it saves their files and runs their commands.
 func TestPages(t *testing.T) {
@@ -48,51 +14,10 @@ func TestPages(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
 		t.Skipf("jq is not installed: %v", err)
 	}
-	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/rollcall")
-	build.Dir = repositoryRoot
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the command: %v\n%s", err, out)
-	}
-	path := strings.Join([]string{bin, filepath.Join(s.Dir(), "bin"), os.Getenv("PATH")}, string(os.PathListSeparator))
-	root, err := filepath.Abs(repositoryRoot)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, page := range []string{"README.md", "docs/tutorials/first-gang.md"} {
 		t.Run(filepath.Base(page), func(t *testing.T) {
-			ns, dir := s.createNamespace(t), t.TempDir()
-			kubeconfig := filepath.Join(dir, "kubeconfig")
-			save := func(name, text string) {
-				text = publicImage.ReplaceAllString(text, s.trainingImage)
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			run := func(command string) string {
-				shell := exec.CommandContext(t.Context(), "sh", "-c", command)
-				shell.Dir, shell.Env = dir, append(os.Environ(), "PATH="+path, "KUBECONFIG="+kubeconfig)
-				out, err := shell.CombinedOutput()
-				if err != nil {
-					t.Errorf("%s: %v", command, err)
-				}
-				return strings.ReplaceAll(strings.ReplaceAll(string(out), ns, "default"), "rollcall-test", "node-a")
-			}
-			config, err := os.ReadFile(s.Kubeconfig())
-			if err != nil {
-				t.Fatal(err)
-			}
-			save("kubeconfig", string(config))
-			run("kubectl config set-context --current --namespace=" + ns)
-			commands := golden.RunPage(t, filepath.Join(root, page), save, func(command, shown string) string {
-				out := run(command)
-				if normalizeOutput(out) == normalizeOutput(shown) {
-					return shown
-				}
-				return out
-			})
-			if commands < 5 {
-				t.Errorf("the page has only %d commands", commands)
+			if n := pages.Follow(t, repositoryRoot, page, s.Cluster, s.createNamespace(t), s.trainingImage); n < 5 {
+				t.Errorf("the page has only %d commands", n)
 			}
 		})
 	}

@@ -55,6 +55,7 @@ func TestGangs(t *testing.T) {
 		"MigrateFromCluster":      testMigrateFromCluster,
 		"Corpus":                  testCorpus,
 		"Python":                  testPython,
+		"Pages":                   testPages,
 		"UserRights":              testUserRights,
 	})
 	t.Run("Metrics", func(t *testing.T) { testAdmissionMetrics(t, m) })

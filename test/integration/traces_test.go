@@ -28,7 +28,7 @@ import (
 	"rollcall.training/test/wait"
 )
 
-var updateTraces = flag.Bool("update", false, "rewrite the recorded traces of the Kubernetes release")
+var updateTraces = flag.Bool("update-traces", false, "rewrite the recorded traces of the Kubernetes release")
 
 const (
 	// recordingPause is how long nothing changes before a step of a recording ends: longer than the delay of the
@@ -64,7 +64,7 @@ func TestTraces(t *testing.T) {
 				if *updateTraces {
 					want = nil
 				} else if want == nil {
-					t.Fatal("the script is not recorded: run the test with -update")
+					t.Fatal("the script is not recorded: run the test with -update-traces")
 				}
 				got, err := traces.Run(newTraceCluster(t, c, fmt.Sprintf("traces-%d", i)), script, want)
 				if err != nil {
@@ -74,7 +74,7 @@ func TestTraces(t *testing.T) {
 				defer mutex.Unlock()
 				records[script.Name] = got
 				if diff := traces.Diff(want, got); diff != "" && !*updateTraces {
-					t.Errorf("Kubernetes differs from the recording; -update rewrites it:\n%s", diff)
+					t.Errorf("Kubernetes differs from the recording; -update-traces rewrites it:\n%s", diff)
 				}
 			})
 		}

@@ -10,8 +10,8 @@
 // stored them.
 //
 // testdata contains a file for each recorded Kubernetes release. TestTraces of test/integration runs the scripts on a
-// real cluster, and its flag -update (make traces) rewrites the file of that release. With -run, it rewrites only the
-// selected scripts. TestTraces of test/simulation runs them on the stand-ins.
+// real cluster, and its flag -update-traces (make traces) rewrites the file of that release. With -run, it rewrites only
+// the selected scripts. TestTraces of test/simulation runs them on the stand-ins.
 //
 // # What is compared
 //
