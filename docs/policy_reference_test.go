@@ -125,7 +125,8 @@ func (c typeComments) add(declaration *ast.GenDecl, spec ast.Spec) {
 // nameOfGo replaces names of Go by what a policy file contains.
 var nameOfGo = strings.NewReplacer("`APIVersion`", "`"+policy.APIVersion+"`", "`Kind`", "`"+policy.Kind+"`",
 	"`ModeEnforce`", "`enforce`", "`ModeWarn`", "`warn`", "`ModeAudit`", "`audit`", "`ModeOff`", "`off`",
-	"If Namespaces is", "If `namespaces` is", "those of Allow", "those of `allow`", "those of Cluster", "those of `cluster`",
+	"If Namespaces is", "If `namespaces` is", "those of Allow", "those of `allow`",
+	"those of Cluster", "those of `cluster`",
 	"Min and Max are inclusive", "inclusive", "Max is inclusive", "inclusive",
 	" `Read` returns it inside of a `Policy`.", "")
 

@@ -9,9 +9,9 @@
 // settle, and the step is recorded: the error of the request, and the changes in the order in which the API server
 // stored them.
 //
-// testdata contains a file for each recorded Kubernetes release. TestTraces of test/integration runs the scripts on a
-// real cluster, and its flag -update-traces (make traces) rewrites the file of that release. With -run, it rewrites only
-// the selected scripts. TestTraces of test/simulation runs them on the stand-ins.
+// testdata contains a file for each recorded Kubernetes release. TestTraces of test/integration runs the scripts
+// on a real cluster, and its flag -update-traces (make traces) rewrites the file of that release. With -run, it
+// rewrites only the selected scripts. TestTraces of test/simulation runs them on the stand-ins.
 //
 // # What is compared
 //
