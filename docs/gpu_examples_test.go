@@ -21,9 +21,11 @@ var injectedRecord = regexp.MustCompile(`(?m)^ *rollcall\.training/injected: .*\
 // golden files contain what admission makes of them.
 func TestGPUExamples(t *testing.T) {
 	for folder, page := range map[string]string{
-		"../examples/gpu/base":     "testdata/gpu.yaml",
-		"../examples/gpu/efa":      "testdata/gpu-efa.yaml",
-		"../examples/gpu/gke-rdma": "testdata/gpu-gke-rdma.yaml",
+		"../examples/gpu/aks-infiniband": "testdata/gpu-aks-infiniband.yaml",
+		"../examples/gpu/base":           "testdata/gpu.yaml",
+		"../examples/gpu/efa":            "testdata/gpu-efa.yaml",
+		"../examples/gpu/gke-rdma":       "testdata/gpu-gke-rdma.yaml",
+		"../examples/gpu/mnnvl":          "testdata/gpu-mnnvl.yaml",
 	} {
 		t.Run(folder, func(t *testing.T) {
 			rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
