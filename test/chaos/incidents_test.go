@@ -90,12 +90,12 @@ func (n *runningLife) mayCompleteJob(i incident) bool {
 		return true
 	}
 	switch {
-	case n.life.Kind == oneStatefulSet || !slices.Contains([]cause{podDeletion, podEviction, nodeDrain}, i.Cause):
+	case n.Kind == oneStatefulSet || !slices.Contains([]cause{podDeletion, podEviction, nodeDrain}, i.Cause):
 		return false
-	case n.life.Kind == twoJobs:
-		return i.Cause == nodeDrain || isLast(0, 1) || isLast(1, n.life.Ranks)
+	case n.Kind == twoJobs:
+		return i.Cause == nodeDrain || isLast(0, 1) || isLast(1, n.Ranks)
 	default:
-		return i.Cause == nodeDrain || isLast(0, n.life.Ranks)
+		return i.Cause == nodeDrain || isLast(0, n.Ranks)
 	}
 }
 

@@ -110,8 +110,9 @@ func (n realNodes) disrupt(ctx context.Context, random *rand.Rand) (string, erro
 func (n realNodes) waitForLeader(ctx context.Context, after time.Time) error {
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, apiTimeout, true, func(ctx context.Context) (bool, error) {
 		lease, err := n.client.CoordinationV1().Leases(installation.Namespace).Get(ctx, "rollcall", metav1.GetOptions{})
-		if err != nil || lease.Spec.RenewTime == nil || !lease.Spec.RenewTime.After(after) {
-			return false, nil
+		isRenewed := err == nil && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(after)
+		if !isRenewed {
+			return false, nil // the API server may not answer yet
 		}
 		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
 		_, err = n.client.CoreV1().Pods(installation.Namespace).Get(ctx, holder, metav1.GetOptions{})
