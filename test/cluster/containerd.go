@@ -116,7 +116,8 @@ func (c *Cluster) waitForContainerd(ctx context.Context, n realNode) error {
 				return err
 			}
 			for _, condition := range response.Status.Conditions {
-				if !condition.Status {
+				isDecisive := condition.Type == cri.RuntimeReady || condition.Type == cri.NetworkReady // for kubelets
+				if isDecisive && !condition.Status {
 					return fmt.Errorf("%s: %s", condition.Type, condition.Message)
 				}
 			}
