@@ -136,6 +136,7 @@ fuzz: ## Fuzz the code that reads external input (a few minutes)
 	go test ./internal/certs -run '^$$' -fuzz FuzzMerge -fuzztime 30s -fuzzminimizetime 10x
 	go test ./internal/manifest -run '^$$' -fuzz FuzzReadAll -fuzztime 30s -fuzzminimizetime 10x
 	go test ./internal/vet -run '^$$' -fuzz FuzzRun -fuzztime 30s -fuzzminimizetime 10x
+	go test ./internal/progress -run '^$$' -fuzz FuzzRead -fuzztime 30s -fuzzminimizetime 10x
 
 .PHONY: bench
 bench: ## Benchmark the engine on one core, with the garbage collection of the webhook

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"rollcall.training/internal/progress"
 )
 
 // Prefix is the domain of all labels and annotations of Rollcall.
@@ -79,6 +81,8 @@ const (
 	AnnotationFailureOutput = Prefix + "failure-output"
 	// AnnotationProgressFile is the file that a program writes while it makes progress.
 	AnnotationProgressFile = Prefix + "progress-file"
+	// AnnotationProgressPattern matches the lines that rank 0 prints while it makes progress.
+	AnnotationProgressPattern = Prefix + "progress-pattern"
 	// AnnotationPreflight names the init container that checks the node of each rank.
 	AnnotationPreflight = Prefix + "preflight"
 	// AnnotationStallTimeout is how long a rank may leave the progress file unwritten.
@@ -347,6 +351,12 @@ func stallKeys() []Key {
 			Default: "off",
 			Description: "A file that the program writes while it makes progress. A rank counts as stalled if it did not " +
 				"write the file for `stall-timeout`, after it wrote the file at least once since its start."},
+		{Name: AnnotationProgressPattern, Kind: KeyKindAnnotation, Mutable: true,
+			Values: fmt.Sprintf("a regular expression (RE2) of at most %d bytes, such as `step (?P<step>\\d+)/(?P<total>\\d+)`",
+				progress.MaxPatternLength),
+			Default: "off",
+			Description: "Matches the lines that rank 0 prints while it makes progress. `rollcall status` shows the numbers in " +
+				"the groups `step` and `total`."},
 		{Name: AnnotationStallTimeout, Kind: KeyKindAnnotation,
 			Values: "a duration of at least 10s, such as `10m`", Default: "`30m`",
 			Description: "The maximum time between two writes of the progress file. " +

@@ -81,7 +81,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.RankOrder = p.parseRankOrder(g, cfg)
 	g.HasKubeflowNames = p.parseCompatibility()
 	g.RestartRules = p.parseRestartRules(g, cfg)
-	g.StallRules = p.parseStallRules(cfg)
+	g.StallRules = p.parseStallRules(g, cfg)
 	g.Placement = p.parsePlacement(g, cfg)
 	p.parseTopology(&g)
 	g.Queue = p.parseQueue()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/internal/progress"
 )
 
 // StallAction is the reaction to a rank without progress.
@@ -31,11 +33,13 @@ const (
 
 // StallRules determine how Rollcall finds ranks without progress. The zero value finds none.
 type StallRules struct {
-	// File is the file that the program writes while it makes progress; empty if no rank is checked. It can contain
+	// File is the file that the program writes while it makes progress; empty if no probe checks the ranks. It can contain
 	// [RankReference].
 	File string
 	// Timeout is how long a rank may leave the file unwritten.
 	Timeout time.Duration
+	// Pattern matches the lines that rank 0 prints while it makes progress; nil if its log shows nothing.
+	Pattern *progress.Pattern
 	// Action is the reaction.
 	Action StallAction
 	// AgentImage is the image with the program of the probe.
@@ -76,19 +80,20 @@ func DescribeStall(probe *corev1.Probe) string {
 }
 
 // parseStallRules parses the annotations about progress.
-func (p *parser) parseStallRules(cfg Config) StallRules {
-	file, ok := p.meta.Annotations[AnnotationProgressFile]
+func (p *parser) parseStallRules(g Gang, cfg Config) StallRules {
+	file, hasFile := p.meta.Annotations[AnnotationProgressFile]
 	rules := StallRules{
 		File: file, Timeout: p.parseDuration(AnnotationStallTimeout, minStallTimeout, DefaultStallTimeout),
-		Action: StallAction(p.parseEnum(AnnotationStallAction, string(StallReport), string(StallRestart))),
+		Pattern: p.parseProgressPattern(g),
+		Action:  StallAction(p.parseEnum(AnnotationStallAction, string(StallReport), string(StallRestart))),
 	}
-	if !ok {
+	if !hasFile {
 		for _, key := range []string{AnnotationStallTimeout, AnnotationStallAction} {
 			if _, ok := p.meta.Annotations[key]; ok {
 				p.addWarning(annotationsPath.Key(key), "has no effect without "+AnnotationProgressFile)
 			}
 		}
-		return StallRules{}
+		return StallRules{Pattern: rules.Pattern}
 	}
 	isFile := path.IsAbs(file) && path.Clean(file) == file && file != "/" && !strings.ContainsAny(file, "\r\n") &&
 		!strings.Contains(strings.ReplaceAll(file, RankReference, ""), "$(")
@@ -98,4 +103,23 @@ func (p *parser) parseStallRules(cfg Config) StallRules {
 	}
 	rules.AgentImage = cfg.agentImage()
 	return rules
+}
+
+// parseProgressPattern parses the pattern of the log of rank 0; nil without a pattern that has an effect.
+func (p *parser) parseProgressPattern(g Gang) *progress.Pattern {
+	text, ok := p.meta.Annotations[AnnotationProgressPattern]
+	if !ok {
+		return nil
+	}
+	path := annotationsPath.Key(AnnotationProgressPattern)
+	pattern, err := progress.Compile(text)
+	switch {
+	case err != nil:
+		p.addInvalid(path, text, fmt.Sprintf(`must be a regular expression of RE2, such as step (?P<step>\d+): %s`, err))
+	case g.RankOffset > 0:
+		p.addWarning(path, "has no effect, because only the log of rank 0 is read; set it on the workload "+
+			g.Members[0].WorkloadName)
+		return nil
+	}
+	return pattern
 }
