@@ -32,7 +32,8 @@ are not ready, the first failure, and the latest Events. The name is that of a g
 or of one of its workloads.
 
 The command needs permission to list Jobs, StatefulSets and pods. It shows Events if
-you are allowed to list them.
+you are allowed to list them. For a gang with the annotation progress-pattern, it reads
+the end of the log of rank 0, and shows the step and the time that is left.
 
 With --watch, the command follows one gang until the gang succeeds or fails, or all
 gangs until you interrupt it. A terminal shows the current state, which changes in
@@ -101,6 +102,7 @@ func (o *statusOptions) runStatus(
 	if err != nil {
 		return err
 	}
+	reader.AddProgress(ctx, &g)
 	if o.output != outputText {
 		return printObject(stdout, o.output, g)
 	}

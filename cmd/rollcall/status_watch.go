@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// eventsInterval is the minimum time between two requests for Events, unless the phase changes.
-	eventsInterval = 10 * time.Second
+	// detailsInterval is the minimum time between two requests for Events and for the log that shows the progress, unless
+	// the phase changes.
+	detailsInterval = 10 * time.Second
 	// sizeInterval is how often the size of the terminal is read. A signal of a changed size does not exist on all
 	// systems.
 	sizeInterval = 200 * time.Millisecond
@@ -39,19 +40,20 @@ func (o *statusOptions) watchStatus(ctx context.Context, reader inspect.Reader, 
 }
 
 // watchGangs calls handle with the gang of a name, or with all gangs if the name is empty, and again after changes. A
-// single gang has Events. If it failed, the result is an error.
+// single gang has Events and its progress. If it failed, the result is an error.
 func watchGangs(ctx context.Context, reader inspect.Reader, name string, handle func([]inspect.Gang) error) error {
 	if name == "" {
 		return reader.WatchGangs(ctx, watchInterval, handle)
 	}
 	var before inspect.Gang
-	var eventsTime time.Time
+	var detailsTime time.Time
 	return reader.Watch(ctx, name, watchInterval, func(g inspect.Gang) error {
-		if g.Phase != before.Phase || g.Restarts != before.Restarts || time.Since(eventsTime) >= eventsInterval {
+		if g.Phase != before.Phase || g.Restarts != before.Restarts || time.Since(detailsTime) >= detailsInterval {
 			reader.AddEvents(ctx, &g)
-			eventsTime = time.Now()
+			reader.AddProgress(ctx, &g)
+			detailsTime = time.Now()
 		} else {
-			g.Events = before.Events
+			g.Events, g.Progress, g.Warnings = before.Events, before.Progress, before.Warnings
 		}
 		before = g
 		if err := handle([]inspect.Gang{g}); err != nil {
@@ -72,9 +74,9 @@ func (o *statusOptions) printChanges(
 	for _, g := range gangs {
 		current := g.FormatLine(o.cluster.allNamespaces)
 		if o.output != outputText {
-			withoutEvents := g
-			withoutEvents.Events = nil // their number grows while the gang does not change
-			text, err := json.Marshal(withoutEvents)
+			withoutDetails := g
+			withoutDetails.Events, withoutDetails.Progress = nil, nil // change while the gang does not change
+			text, err := json.Marshal(withoutDetails)
 			if err != nil {
 				return fmt.Errorf("encoding gang %s: %w", g.Name, err)
 			}
@@ -116,6 +118,7 @@ func (o *statusOptions) watchLive(ctx context.Context, reader inspect.Reader, na
 	defer stop()
 	ctx, stop = signal.NotifyContext(interrupted, syscall.SIGTERM)
 	defer stop()
+	reader.ProgressInterval = detailsInterval
 	updates, finished := startWatch(ctx, reader, name)
 	view := &screen{out: out}
 	defer view.close()

@@ -17,11 +17,14 @@ import (
 	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/lifecycle"
 )
@@ -112,6 +115,50 @@ func TestStatusWatchLines(t *testing.T) {
 	if diff := cmp.Diff(want, out.text.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
+}
+
+// TestStatusWatchReadsLogsRarely verifies that a change within 10 seconds keeps the progress and reads no log, and that
+// the progress of a single gang is printed.
+func TestStatusWatchReadsLogsRarely(t *testing.T) {
+	job := newAdmittedJob(t, 2, lifecycle.Running)
+	job.Annotations[gang.AnnotationProgressPattern] = `step (?P<step>\d+)`
+	client := fake.NewClientset(job, newRunningPod(job, 0, 0))
+	client.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return a.GetSubresource() == "log", &runtime.Unknown{Raw: []byte("2026-03-01T12:00:00Z step 12\n")}, nil
+	})
+	calls, ended := 0, errors.New("enough")
+	err := watchGangs(t.Context(), newReader(client), "train", func(gangs []inspect.Gang) error {
+		if p := gangs[0].Progress; p == nil || *p.Step != 12 {
+			t.Errorf("the progress is %v", p)
+		}
+		if calls++; gangs[0].Ready == 2 {
+			return ended
+		}
+		awaitWatch(t, client, "pods")
+		_, err := client.CoreV1().Pods("team").Create(t.Context(), newRunningPod(job, 1, 0), metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	})
+	if !errors.Is(err, ended) {
+		t.Fatal(err)
+	}
+	reads := 0
+	for _, action := range client.Actions() {
+		if action.GetSubresource() == "log" {
+			reads++
+		}
+	}
+	if reads != 1 || calls < 2 {
+		t.Errorf("%d logs were read for %d states, want 1", reads, calls)
+	}
+	var out strings.Builder
+	o := newStatusOptions()
+	if err := o.runStatus(t.Context(), newReader(client), "train", &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	checkOrder(t, out.String(), []string{"Step 12 (printed 0s ago)\n"})
 }
 
 // TestStatusWatchEnd verifies that the status of a finished gang follows its last line.

@@ -9,6 +9,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/progress"
 )
 
 // Gang is the state of a gang at one moment. Its JSON is the output of rollcall status -o json and
@@ -55,6 +56,8 @@ type Gang struct {
 	Members []Member `json:"members"`
 	// Ranks are all ranks in ascending order. Lists of gangs do not have them.
 	Ranks []Rank `json:"ranks,omitempty"`
+	// Progress is what the end of the log of rank 0 shows. It is nil without a pattern, and if no line matches.
+	Progress *progress.Progress `json:"progress,omitempty"`
 	// Events are the latest Events of the members. The latest is the last.
 	Events []Event `json:"events,omitempty"`
 	// Warnings report what could not be read, and other gangs and workloads of the same name.
@@ -103,6 +106,8 @@ type Member struct {
 	Workload *gang.Workload `json:"-"`
 
 	uid string
+	// pattern matches the progress of rank 0; nil if the workload has none.
+	pattern *progress.Pattern
 }
 
 // Rank is one rank of a gang, and its pod.

@@ -181,7 +181,7 @@ func buildMember(w roster.Member) Member {
 		}
 	}
 	if w.Gang() != nil {
-		m.Role, m.Size = w.Gang().Role, w.Gang().OwnMember().Size
+		m.Role, m.Size, m.pattern = w.Gang().Role, w.Gang().OwnMember().Size, w.Gang().StallRules.Pattern
 		for _, c := range w.Gang().Containers {
 			m.Containers = append(m.Containers, c.Name)
 		}

@@ -131,6 +131,9 @@ func printHeader(out io.Writer, o PrintOptions, g Gang) {
 	if g.Message != "" {
 		fmt.Fprintln(out, o.truncateLine(joinLines(g.formatMessage())))
 	}
+	if g.Progress != nil {
+		fmt.Fprintln(out, o.truncateLine(o.formatProgress(*g.Progress)))
+	}
 	if spent := g.formatSeconds(o.Now); spent != "" {
 		fmt.Fprintln(out, o.truncateLine(spent))
 	}

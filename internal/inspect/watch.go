@@ -56,7 +56,11 @@ func (r Reader) Watch(ctx context.Context, name string, interval time.Duration, 
 		if g.Phase.Terminal() {
 			return nil
 		}
-		if !w.waitForChange(ctx, interval) {
+		var repeat <-chan time.Time
+		if _, ok := g.findProgressLog(); ok && r.ProgressInterval > 0 {
+			repeat = time.After(r.ProgressInterval)
+		}
+		if !w.waitForChange(ctx, interval, repeat) {
 			return fmt.Errorf("watching gang %s: %w", name, context.Cause(ctx))
 		}
 	}
@@ -81,7 +85,7 @@ func (r Reader) WatchGangs(ctx context.Context, interval time.Duration, handle f
 		if err := handle(gangs); err != nil {
 			return err
 		}
-		isOpen = w.waitForChange(ctx, interval)
+		isOpen = w.waitForChange(ctx, interval, nil)
 	}
 	return fmt.Errorf("watching gangs: %w", context.Cause(ctx))
 }
@@ -94,9 +98,9 @@ type gangWatch struct {
 	changed chan struct{}
 }
 
-// waitForChange waits for the interval, and then until a cache has changed. It returns false if ctx
-// ends first.
-func (w *gangWatch) waitForChange(ctx context.Context, interval time.Duration) bool {
+// waitForChange waits for the interval, and then until a cache has changed or the channel repeat has a value. It returns
+// false if ctx ends first.
+func (w *gangWatch) waitForChange(ctx context.Context, interval time.Duration, repeat <-chan time.Time) bool {
 	select {
 	case <-time.After(interval):
 	case <-ctx.Done():
@@ -104,6 +108,8 @@ func (w *gangWatch) waitForChange(ctx context.Context, interval time.Duration) b
 	}
 	select {
 	case <-w.changed:
+		return true
+	case <-repeat:
 		return true
 	case <-ctx.Done():
 		return false

@@ -1,0 +1,89 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/progress"
+)
+
+const (
+	// progressLines is the number of lines at the end of a log that are read, and progressBytes the maximum size of them.
+	// The kubelet omits the last lines beyond that size, so it is larger than what is searched.
+	progressLines = 500
+	progressBytes = 8 * progress.MaxLogBytes
+	// progressTimeout is how long a log is read. A node that does not respond must not delay the rest of the status.
+	progressTimeout = 5 * time.Second
+)
+
+// progressLog is the log that shows the progress of a gang.
+type progressLog struct {
+	pattern        *progress.Pattern
+	pod, container string
+}
+
+// findProgressLog returns the log that shows the progress of a gang; false if the gang has no pattern, and if rank 0
+// does not run.
+func (g *Gang) findProgressLog() (progressLog, bool) {
+	if len(g.Ranks) == 0 || g.Ranks[0].Rank != 0 || g.Ranks[0].Object == nil || g.Phase.Terminal() {
+		return progressLog{}, false
+	}
+	for _, m := range g.Members {
+		if m.Offset == 0 && m.pattern != nil && lifecycle.IsContainerRunning(g.Ranks[0].Object, m.Containers[0]) {
+			return progressLog{pattern: m.pattern, pod: g.Ranks[0].Pod, container: m.Containers[0]}, true
+		}
+	}
+	return progressLog{}, false
+}
+
+// AddProgress sets the progress of a gang with a pattern from the end of the log of rank 0. The log only adds to the
+// other fields, so AddProgress adds a warning instead of an error if the user must not read it, and nothing if it does
+// not show the progress.
+func (r Reader) AddProgress(ctx context.Context, g *Gang) {
+	source, ok := g.findProgressLog()
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
+	defer cancel()
+	log, err := r.Client.CoreV1().Pods(g.Namespace).GetLogs(source.pod, &corev1.PodLogOptions{
+		Container: source.container, Timestamps: true,
+		TailLines: ptr.To[int64](progressLines), LimitBytes: ptr.To[int64](progressBytes),
+	}).DoRaw(ctx)
+	if apierrors.IsForbidden(err) {
+		g.Warnings = append(g.Warnings, "The progress is not shown: you are not allowed to read logs in this namespace")
+	}
+	if p := source.pattern.Read(string(log), time.Time{}); err == nil && p.Matches > 0 {
+		g.Progress = &p
+	}
+}
+
+// formatProgress returns the progress of a gang, such as "Step 1200 of 5000, 34m left (printed 5s ago)".
+func (o PrintOptions) formatProgress(p progress.Progress) string {
+	text, unit := "Progress", "line"
+	if p.Step != nil {
+		text, unit = "Step "+formatStep(*p.Step), "step"
+		if p.Total != nil {
+			text += " of " + formatStep(*p.Total)
+		}
+	}
+	switch {
+	case p.RemainingSeconds != nil:
+		text += ", " + duration.HumanDuration(time.Duration(*p.RemainingSeconds)*time.Second) + " left"
+	case p.Rate >= 1:
+		text += fmt.Sprintf(", %s %ss per second", formatNumber(p.Rate), unit)
+	case p.Rate > 0:
+		text += fmt.Sprintf(", one %s in %ss", unit, formatNumber(1/p.Rate))
+	}
+	return fmt.Sprintf("%s (printed %s ago)", text, o.formatAge(p.LastTime))
+}
+
+func formatStep(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
