@@ -32,6 +32,9 @@ type Config struct {
 	// DenyRankOrder is true if Rollcall does not order hosts in the cluster. The field is negative so that the zero
 	// value of Config permits all annotations.
 	DenyRankOrder bool
+	// OmitLogs is true if Rollcall does not read logs in the cluster. The field is negative so that the zero value of
+	// Config has no warning.
+	OmitLogs bool
 	// AgentImage is the image that contains the agent; empty means [DefaultAgentImage].
 	AgentImage string
 	// MountsAgent is true if pods mount the image of the agent. It has no effect before Kubernetes 1.35, and requires a

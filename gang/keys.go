@@ -85,7 +85,8 @@ const (
 	AnnotationProgressPattern = Prefix + "progress-pattern"
 	// AnnotationPreflight names the init container that checks the node of each rank.
 	AnnotationPreflight = Prefix + "preflight"
-	// AnnotationStallTimeout is how long a rank may leave the progress file unwritten.
+	// AnnotationStallTimeout is how long a rank may leave the progress file unwritten, or print no line that matches the
+	// pattern.
 	AnnotationStallTimeout = Prefix + "stall-timeout"
 	// AnnotationStallAction is the reaction to a rank that exceeds the stall timeout.
 	AnnotationStallAction = Prefix + "stall-action"
@@ -355,16 +356,17 @@ func stallKeys() []Key {
 			Values: fmt.Sprintf("a regular expression (RE2) of at most %d bytes, such as `step (?P<step>\\d+)/(?P<total>\\d+)`",
 				progress.MaxPatternLength),
 			Default: "off",
-			Description: "Matches the lines that rank 0 prints while it makes progress. `rollcall status` shows the numbers in " +
-				"the groups `step` and `total`."},
+			Description: "Matches the lines that rank 0 prints while it makes progress. `rollcall status` shows the numbers " +
+				"in the groups `step` and `total`. With the permission to read logs, which is a value of the chart, Rollcall " +
+				"finds a gang that prints no such line for `stall-timeout`."},
 		{Name: AnnotationStallTimeout, Kind: KeyKindAnnotation,
 			Values: "a duration of at least 10s, such as `10m`", Default: "`30m`",
-			Description: "The maximum time between two writes of the progress file. " +
-				"It must be longer than the longest evaluation or checkpoint."},
+			Description: "The maximum time between two writes of the progress file, or between two lines that match the " +
+				"pattern. It must be longer than the longest evaluation or checkpoint."},
 		{Name: AnnotationStallAction, Kind: KeyKindAnnotation,
 			Values: "`report`, `restart`", Default: "`report`",
-			Description: "The reaction to a stalled rank: `report` shows it in the status and in an Event, `restart` prints " +
-				"the stacks of its Python processes and terminates it, which is a failure."},
+			Description: "The reaction to a stalled rank: `report` shows it in the status and in an Event. `restart` restarts " +
+				"the gang, which uses up a restart. With a progress file, it first prints the stacks of Python processes."},
 	}
 }
 

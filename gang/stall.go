@@ -36,7 +36,7 @@ type StallRules struct {
 	// File is the file that the program writes while it makes progress; empty if no probe checks the ranks. It can contain
 	// [RankReference].
 	File string
-	// Timeout is how long a rank may leave the file unwritten.
+	// Timeout is how long a rank may leave the file unwritten, or print no line that matches the pattern.
 	Timeout time.Duration
 	// Pattern matches the lines that rank 0 prints while it makes progress; nil if its log shows nothing.
 	Pattern *progress.Pattern
@@ -82,37 +82,45 @@ func DescribeStall(probe *corev1.Probe) string {
 // parseStallRules parses the annotations about progress.
 func (p *parser) parseStallRules(g Gang, cfg Config) StallRules {
 	file, hasFile := p.meta.Annotations[AnnotationProgressFile]
+	_, hasPattern := p.meta.Annotations[AnnotationProgressPattern]
 	rules := StallRules{
 		File: file, Timeout: p.parseDuration(AnnotationStallTimeout, minStallTimeout, DefaultStallTimeout),
-		Pattern: p.parseProgressPattern(g),
+		Pattern: p.parseProgressPattern(g, cfg),
 		Action:  StallAction(p.parseEnum(AnnotationStallAction, string(StallReport), string(StallRestart))),
 	}
-	if !hasFile {
+	if !hasFile && !hasPattern {
 		for _, key := range []string{AnnotationStallTimeout, AnnotationStallAction} {
 			if _, ok := p.meta.Annotations[key]; ok {
-				p.addWarning(annotationsPath.Key(key), "has no effect without "+AnnotationProgressFile)
+				p.addWarning(annotationsPath.Key(key),
+					"has no effect without "+AnnotationProgressFile+" or "+AnnotationProgressPattern)
 			}
 		}
-		return StallRules{Pattern: rules.Pattern}
+		return StallRules{}
 	}
 	isFile := path.IsAbs(file) && path.Clean(file) == file && file != "/" && !strings.ContainsAny(file, "\r\n") &&
 		!strings.Contains(strings.ReplaceAll(file, RankReference, ""), "$(")
-	if !isFile {
+	if hasFile && !isFile {
 		p.addInvalid(annotationsPath.Key(AnnotationProgressFile), file, "must be the absolute path of a file, such as "+
 			"/checkpoints/latest; the only variable is "+RankReference)
+	}
+	restartsByPattern := !hasFile && rules.Pattern != nil && rules.Action == StallRestart
+	if restartsByPattern && g.RestartRules.RestartPolicy == RestartPolicyPod {
+		p.addWarning(annotationsPath.Key(AnnotationStallAction),
+			"has no effect with "+AnnotationRestartPolicy+": pod, so a stall is only reported")
 	}
 	rules.AgentImage = cfg.agentImage()
 	return rules
 }
 
 // parseProgressPattern parses the pattern of the log of rank 0; nil without a pattern that has an effect.
-func (p *parser) parseProgressPattern(g Gang) *progress.Pattern {
+func (p *parser) parseProgressPattern(g Gang, cfg Config) *progress.Pattern {
 	text, ok := p.meta.Annotations[AnnotationProgressPattern]
 	if !ok {
 		return nil
 	}
 	path := annotationsPath.Key(AnnotationProgressPattern)
 	pattern, err := progress.Compile(text)
+	_, hasFile := p.meta.Annotations[AnnotationProgressFile]
 	switch {
 	case err != nil:
 		p.addInvalid(path, text, fmt.Sprintf(`must be a regular expression of RE2, such as step (?P<step>\d+): %s`, err))
@@ -120,6 +128,9 @@ func (p *parser) parseProgressPattern(g Gang) *progress.Pattern {
 		p.addWarning(path, "has no effect, because only the log of rank 0 is read; set it on the workload "+
 			g.Members[0].WorkloadName)
 		return nil
+	case cfg.OmitLogs && !hasFile:
+		p.addWarning(path, "shows steps in rollcall status, but Rollcall does not read logs in this cluster, so it finds no "+
+			"hang; an administrator can set the value permissions.readLogs of the chart, or set "+AnnotationProgressFile)
 	}
 	return pattern
 }

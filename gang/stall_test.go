@@ -2,10 +2,14 @@ package gang_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
 )
@@ -57,5 +61,53 @@ func TestDescribeStall(t *testing.T) {
 		if got := gang.DescribeStall(probe); got != "" {
 			t.Errorf("%s: the description is %q", name, got)
 		}
+	}
+}
+
+// TestProgressPattern checks the denials and the warnings for patterns.
+func TestProgressPattern(t *testing.T) {
+	frameworks := gang.Frameworks{{Name: "test", Roles: []gang.Role{{Name: "worker"}}, DefaultRole: "worker", Port: 29500}}
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		omitLogs    bool
+		isDenied    bool
+		want        []string // the keys with warnings
+	}{
+		"a pattern in a cluster in which Rollcall reads logs": {
+			annotations: map[string]string{gang.AnnotationProgressPattern: "step", gang.AnnotationStallTimeout: "1m"},
+		},
+		"a pattern in a cluster in which Rollcall reads no logs": {
+			annotations: map[string]string{gang.AnnotationProgressPattern: "step"}, omitLogs: true,
+			want: []string{gang.AnnotationProgressPattern},
+		},
+		"a pattern and a file in a cluster in which Rollcall reads no logs": {
+			annotations: map[string]string{gang.AnnotationProgressPattern: "step", gang.AnnotationProgressFile: "/f"},
+			omitLogs:    true,
+		},
+		"a pattern that does not compile": {
+			annotations: map[string]string{gang.AnnotationProgressPattern: "step ("}, isDenied: true,
+		},
+		"an action without a pattern": {
+			annotations: map[string]string{gang.AnnotationStallAction: "restart"}, want: []string{gang.AnnotationStallAction},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+				Name: "train", Labels: map[string]string{gang.LabelFramework: "test"}, Annotations: c.annotations,
+			}}
+			job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "trainer"}}
+			g, warnings, denials := gang.Parse(gang.Workload{Job: job}, frameworks, gang.Config{OmitLogs: c.omitLogs})
+			var got []string
+			for _, w := range warnings {
+				got = append(got, strings.TrimSuffix(strings.TrimPrefix(w.Path, "metadata.annotations["), "]"))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("keys with warnings (-want +got):\n%s", diff)
+			}
+			hasPattern := c.annotations[gang.AnnotationProgressPattern] != "" && !c.isDenied
+			if (len(denials) > 0) != c.isDenied || (g.StallRules.Pattern != nil) != hasPattern {
+				t.Errorf("denials %v, pattern %v", denials, g.StallRules.Pattern)
+			}
+		})
 	}
 }

@@ -41,6 +41,7 @@ type commonOptions struct {
 	agentDelivery string
 	logLevel      string
 	failureOutput bool
+	readLogs      bool
 	policy        policyOptions
 	schedulers    schedulerOptions
 }
@@ -64,6 +65,8 @@ func (o *commonOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info, warn or error")
 	f.BoolVar(&o.failureOutput, "failure-output", true,
 		"copy the last lines of the output of a failed program to status, conditions and Events")
+	f.BoolVar(&o.readLogs, "read-logs", false,
+		"find hangs by the log of rank 0 of gangs with a pattern, for which the controller needs permissions")
 	o.policy.addFlags(f)
 	o.schedulers.addFlags(f)
 }
@@ -142,6 +145,7 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 		ClusterDomain:                domain,
 		DisableContainerRestartRules: !restartRules,
 		OmitFailureOutput:            !o.failureOutput,
+		OmitLogs:                     !o.readLogs,
 		Scheduler:                    gang.Scheduler(o.schedulers.scheduler),
 		SchedulerNames:               o.schedulers.names(),
 		QueueGangs:                   o.schedulers.kueueWorkloads,

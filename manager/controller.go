@@ -200,6 +200,7 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 		PolicyReports:    o.policyReports == policyReportsOpenReports,
 		MetricNamespaces: o.metricNamespaces,
 		QueueGangs:       o.schedulers.kueueWorkloads,
+		ReadLogs:         o.readLogs,
 		ServerClock:      serverClock,
 	})
 	if err != nil {

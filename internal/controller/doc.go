@@ -75,6 +75,7 @@
 //   - membership.go: missing members
 //   - unbound_pods.go: ranks that wait for their nodes
 //   - stalled_ranks.go: ranks that make no progress and are not restarted
+//   - rank_log.go: whether the log of rank 0 shows progress
 //   - strangers.go: members with different settings, and workloads that are not members
 //   - launcher_hosts.go: whether a launcher reached its workers
 //   - policy.go: violations of the policy of the cluster

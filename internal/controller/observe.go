@@ -46,6 +46,7 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 			ProbedContainers: findProbedContainers(m.Workload, m.Result.Gang.StallRules),
 		})
 	}
+	e.RankLog = r.observeRankLog(ctx, g, state, e.Workloads)
 	var err error
 	if e.Orphans, err = r.listOrphans(ctx, g, state); err != nil {
 		return err

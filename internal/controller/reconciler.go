@@ -62,6 +62,8 @@ type Reconciler struct {
 	reportRetryTime atomic.Int64
 	// queueWatch is nil without QueueGangs.
 	queueWatch *queueWatch
+	// rankLogs is nil without ReadLogs.
+	rankLogs *rankLogReads
 	// namespaceLabels are the values of the label namespace; nil for none.
 	namespaceLabels *namespaceLabels
 }
@@ -79,6 +81,8 @@ type Options struct {
 	MetricNamespaces int
 	// QueueGangs creates one Workload of Kueue for each gang of several workloads in a queue.
 	QueueGangs bool
+	// ReadLogs finds gangs whose rank 0 prints no line that matches their pattern.
+	ReadLogs bool
 	// ServerClock is the clock of the reconciler. Nil means the clock of the machine.
 	ServerClock *ServerClock
 }
@@ -145,6 +149,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		}
 		r.queueWatch = watch
 		b = b.WatchesRawSource(source.TypedFunc[Request](watch.start))
+	}
+	if o.ReadLogs {
+		read, err := newLogReader(mgr.GetConfig())
+		if err != nil {
+			return err
+		}
+		r.rankLogs = newRankLogReads(read)
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("setting up the gang controller: %w", err)

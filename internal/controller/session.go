@@ -44,6 +44,8 @@ type session struct {
 	lastStuckReportTime time.Time
 	// stallReportTime is when stalled ranks were reported last.
 	stallReportTime time.Time
+	// rankLog is what the log of rank 0 showed.
+	rankLog rankLog
 	// terminatingPods is the number of terminating pods in the last pass, and lastTerminationTime when this number
 	// changed last.
 	terminatingPods     int

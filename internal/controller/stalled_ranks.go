@@ -17,7 +17,7 @@ const stallReportInterval = 10 * time.Minute
 // without such a rank. The message stays until all of them make progress, so a stall costs two writes.
 func (r *Reconciler) stallStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
 	stall := g.observed.Stall
-	if len(stall.Ranks) == 0 || next.Phase != lifecycle.Running {
+	if len(stall.Ranks) == 0 && stall.Silence == "" || next.Phase != lifecycle.Running {
 		return lifecycle.Status{}
 	}
 	if last := g.lastStatusWithReason(gang.ReasonStalled); last.Reason != "" {
@@ -30,10 +30,11 @@ func (r *Reconciler) stallStatus(g *observedGang, next lifecycle.State) lifecycl
 	if now.Before(due) || now.Before(stall.ReportTime) {
 		return lifecycle.Status{}
 	}
-	return lifecycle.Status{
-		Reason:  gang.ReasonStalled,
-		Message: fmt.Sprintf("%s did not write %s for %s", formatRanks(stall.Ranks), stall.Rules.File, stall.Rules.Timeout),
+	message := stall.Silence
+	if len(stall.Ranks) > 0 { // is more exact
+		message = fmt.Sprintf("%s did not write %s for %s", formatRanks(stall.Ranks), stall.Rules.File, stall.Rules.Timeout)
 	}
+	return lifecycle.Status{Reason: gang.ReasonStalled, Message: message}
 }
 
 // recordStall records that a report of stalled ranks, or its end, was written to a member. It returns false if an Event

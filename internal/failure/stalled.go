@@ -12,7 +12,8 @@ import (
 	"rollcall.training/gang"
 )
 
-// ReasonStalled means that the program of the rank made no progress, so that Rollcall terminated it.
+// ReasonStalled means that the program of the rank made no progress, so that Rollcall terminated it. The rank is -1 if
+// the log of rank 0 showed that, because any rank can be the cause.
 const ReasonStalled = string(gang.ReasonStalled)
 
 // stallReport matches what the probe of a stalled rank adds to the termination message (internal/agent/progress.go).

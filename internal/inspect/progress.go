@@ -69,11 +69,12 @@ func (r Reader) AddProgress(ctx context.Context, g *Gang) {
 // formatProgress returns the progress of a gang, such as "Step 1200 of 5000, 34m left (printed 5s ago)".
 func (o PrintOptions) formatProgress(p progress.Progress) string {
 	text, unit := "Progress", "line"
+	formatStep := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 	if p.Step != nil {
 		text, unit = "Step "+formatStep(*p.Step), "step"
-		if p.Total != nil {
-			text += " of " + formatStep(*p.Total)
-		}
+	}
+	if p.Step != nil && p.Total != nil {
+		text += " of " + formatStep(*p.Total)
 	}
 	switch {
 	case p.RemainingSeconds != nil:
@@ -85,5 +86,3 @@ func (o PrintOptions) formatProgress(p progress.Progress) string {
 	}
 	return fmt.Sprintf("%s (printed %s ago)", text, o.formatAge(p.LastTime))
 }
-
-func formatStep(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

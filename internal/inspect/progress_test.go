@@ -48,7 +48,8 @@ func newLogClient(log []byte, err error, objects ...runtime.Object) *fake.Client
 
 // countLogRequests returns the number of logs that a client read.
 func countLogRequests(client *fake.Clientset) int {
-	return len(slices.DeleteFunc(client.Actions(), func(a clienttesting.Action) bool { return a.GetSubresource() != "log" }))
+	isOther := func(a clienttesting.Action) bool { return a.GetSubresource() != "log" }
+	return len(slices.DeleteFunc(client.Actions(), isOther))
 }
 
 // TestAddProgress checks for which gangs the log of rank 0 is read, and what it shows.

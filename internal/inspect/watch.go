@@ -98,8 +98,8 @@ type gangWatch struct {
 	changed chan struct{}
 }
 
-// waitForChange waits for the interval, and then until a cache has changed or the channel repeat has a value. It returns
-// false if ctx ends first.
+// waitForChange waits for the interval, and then until a cache has changed or the channel repeat has a value. It
+// returns false if ctx ends first.
 func (w *gangWatch) waitForChange(ctx context.Context, interval time.Duration, repeat <-chan time.Time) bool {
 	select {
 	case <-time.After(interval):

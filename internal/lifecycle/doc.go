@@ -28,8 +28,9 @@
 //  5. a member that was deleted and recreated after all ranks were ready ([failure.ReasonMemberRecreated])
 //  6. a failure of a pod after a member was deleted ([failure.ReasonMemberDeleted])
 //  7. any other failure of a pod, see [failure.First]
-//  8. the end of the start timeout ([failure.ReasonStartTimeout])
-//  9. nodes that were held for the schedule timeout, while other ranks had none ([failure.ReasonScheduleTimeout])
+//  8. a rank 0 that printed no line of progress for the stall timeout ([failure.ReasonStalled])
+//  9. the end of the start timeout ([failure.ReasonStartTimeout])
+//  10. nodes that were held for the schedule timeout, while other ranks had none ([failure.ReasonScheduleTimeout])
 //
 // A gang that is suspended or that is about to finish has no failures.
 //

@@ -28,7 +28,7 @@ func TestFailuresInDoc(t *testing.T) {
 	code := find("restart.go", "detectFailure(", "\n}\n", `(Reason\w+),|return (?:snapshot\.FirstFailure)()`)
 	doc := find("doc.go", "(restart.go):", "is about to finish",
 		`failure\.(Reason\w+)\]|failure\.(?:First|Failure\.IsDisruption)\]()`)
-	if len(code) != 9 {
+	if len(code) != 10 {
 		t.Errorf("detectFailure has the results %q", code)
 	}
 	if diff := cmp.Diff(code, doc); diff != "" {

@@ -25,6 +25,8 @@ type Evidence struct {
 	Workloads []WorkloadEvidence
 	// Orphans contains the pods of deleted workloads for which a restart waits.
 	Orphans []corev1.Pod
+	// RankLog is what the log of rank 0 shows.
+	RankLog RankLog
 	// IgnoresOverduePods is true if a restart does not wait for pods whose termination is overdue, and for terminating
 	// pods on a lost node.
 	IgnoresOverduePods bool
@@ -102,6 +104,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		uids, isComplete := w.listRankUIDs()
 		rankUIDs, hasAllRanks = append(rankUIDs, uids...), hasAllRanks && isComplete
 	}
+	out.addSilence(e.RankLog)
 	out.FirstFailure = context.Select(failures)
 	orphans := observeTermination(0, e.Orphans, e.Now, e.IgnoresOverduePods, e.IgnoresOverduePods)
 	out.AllPodsTerminated = out.AllPodsTerminated && orphans.allTerminated
@@ -199,7 +202,7 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		TrainingContainers: trainingContainers(w.Gang),
 		Preflight:          w.Gang.RestartRules.Preflight,
 		IgnoresLostNodes:   !w.Gang.RestartRules.RestartOnNodeLoss,
-		TerminatesStalled:  w.Job != nil && w.Gang.StallRules.Action == gang.StallRestart,
+		TerminatesStalled:  w.Job != nil && w.Gang.StallRules.File != "" && w.Gang.StallRules.Action == gang.StallRestart,
 		Terminating:        members.AnySuspended() || w.isTerminating(s),
 	}
 	if w.Job != nil && !w.IsSuspended() {

@@ -41,6 +41,9 @@ func TestRestartByEvidence(t *testing.T) {
 		return func(e *Evidence, _ *State) { change(&e.Workloads[0].Pods[index]) }
 	}
 	job := func(e *Evidence) *batchv1.Job { return e.Workloads[0].Job }
+	silent := RankLog{
+		Matches: 2, Silence: 100 * time.Second, Rules: gang.StallRules{Action: gang.StallRestart, Timeout: 100 * time.Second},
+	}
 	for name, c := range map[string]struct {
 		change            func(*Evidence, *State)
 		determines        bool
@@ -55,10 +58,25 @@ func TestRestartByEvidence(t *testing.T) {
 		},
 		"a stalled container handled SIGTERM and exited with code 0": {
 			change: func(e *Evidence, _ *State) {
-				e.Workloads[0].Gang.StallRules.Action = gang.StallRestart
+				e.Workloads[0].Gang.StallRules = gang.StallRules{File: "/f", Action: gang.StallRestart}
 				podtest.Terminated(0, 20, true)(&e.Workloads[0].Pods[1])
 			},
 			want: Restarting, reason: failure.ReasonStalled, restarts: 1,
+		},
+		"a container without a probe of Rollcall exited with code 0": {
+			change: func(e *Evidence, _ *State) {
+				e.Workloads[0].Gang.StallRules = gang.StallRules{Action: gang.StallRestart}
+				podtest.Terminated(0, 20, true)(&e.Workloads[0].Pods[1])
+			},
+			want: Running,
+		},
+		"rank 0 prints no line that matches its pattern": {
+			change: func(e *Evidence, _ *State) { e.RankLog = silent },
+			want:   Restarting, reason: failure.ReasonStalled, restarts: 1,
+		},
+		"rank 0 prints no line because another rank failed": {
+			change: func(e *Evidence, s *State) { e.RankLog = silent; change(1, podtest.Terminated(3, 20, true))(e, s) },
+			want:   Restarting, reason: "Error", restarts: 1,
 		},
 		"a container failed in an earlier attempt": {
 			change: change(1, func(p *corev1.Pod) {

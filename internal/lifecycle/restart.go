@@ -29,6 +29,8 @@ func (s State) detectFailure(policies gang.RestartRules, snapshot Snapshot) *fai
 		return snapshot.newFailure(failure.ReasonMemberDeleted, memberDeletedMessage(members.Missing()))
 	case snapshot.FirstFailure != nil:
 		return snapshot.FirstFailure
+	case snapshot.Silence != "":
+		return snapshot.newFailure(failure.ReasonStalled, snapshot.Silence)
 	case s.isStartTimeoutExceeded(policies, snapshot):
 		return snapshot.newFailure(failure.ReasonStartTimeout, startTimeoutMessage(policies.StartTimeout, snapshot))
 	case s.isScheduleTimeoutExceeded(policies, snapshot):

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"rollcall.training/gang"
 )
@@ -16,6 +17,35 @@ type Stall struct {
 	ReportTime time.Time
 	// Rules are those of the workload of a stalled rank.
 	Rules gang.StallRules
+	// Silence describes that rank 0 printed no line that matches its pattern for the stall timeout; empty if it did.
+	Silence string
+}
+
+// RankLog is what the log of rank 0 of a gang in the phase Running shows, in the current run of its container. The zero
+// value shows nothing.
+type RankLog struct {
+	// Matches is the number of lines that matched the pattern.
+	Matches int
+	// Silence is how long no line matched, until the log was last read.
+	Silence time.Duration
+	// Rules are those of the workload of rank 0.
+	Rules gang.StallRules
+}
+
+// minMatches is the number of lines that must match before a gang restarts: two of them show that the program prints
+// such lines again and again.
+const minMatches = 2
+
+// addSilence adds that rank 0 printed no line that matches its pattern for the stall timeout.
+func (o *Observed) addSilence(log RankLog) {
+	if log.Matches == 0 || log.Silence < log.Rules.Timeout {
+		return
+	}
+	silence := " 0 printed no line that matches the progress pattern for " + duration.HumanDuration(log.Rules.Timeout)
+	o.Stall.Silence = "Rank" + silence
+	if log.Rules.Action == gang.StallRestart && log.Matches >= minMatches {
+		o.Silence = "rank" + silence
+	}
 }
 
 // findStalledSince returns since when the readiness probe of Rollcall fails in one of the named containers of a pod;

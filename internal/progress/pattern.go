@@ -74,5 +74,13 @@ func countInstructions(tree *syntax.Regexp) int {
 	return n
 }
 
-// String returns the text of the pattern.
-func (p *Pattern) String() string { return p.regexp.String() }
+// String returns the text of the pattern; empty for nil.
+func (p *Pattern) String() string {
+	if p == nil {
+		return ""
+	}
+	return p.regexp.String()
+}
+
+// Equal reports whether two patterns, which may be nil, have the same text.
+func (p *Pattern) Equal(o *Pattern) bool { return p.String() == o.String() }

@@ -31,8 +31,8 @@ type match struct {
 	step, total *float64
 }
 
-// Read returns what a log shows whose lines start with RFC 3339 times. It reads the last [MaxLogBytes]. It ignores lines
-// up to a time, and a last line that is not complete.
+// Read returns what a log shows whose lines start with RFC 3339 times. It reads the last [MaxLogBytes]. It ignores
+// lines up to a time, and a last line that is not complete.
 func (p *Pattern) Read(log string, after time.Time) Progress {
 	log = log[max(0, len(log)-MaxLogBytes):]
 	log = log[:strings.LastIndexByte(log, '\n')+1]

@@ -114,6 +114,22 @@ func TestJobUpdates(t *testing.T) {
 			old:   admitted,
 			patch: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"10"}}}`,
 		},
+		"a pattern and its timeout are mutable": {
+			old: admitted,
+			patch: `{"metadata":{"annotations":{"rollcall.training/progress-pattern":"step",
+				"rollcall.training/stall-timeout":"1m"}}}`,
+		},
+		"the timeout of a probe does not change": {
+			old: admitted,
+			patch: `{"metadata":{"annotations":{"rollcall.training/progress-file":"/f",
+				"rollcall.training/stall-timeout":"1m"}}}`,
+			wantWarning: "rollcall.training/stall-timeout]: a change has no effect",
+		},
+		"an invalid pattern is ignored": {
+			old:         admitted,
+			patch:       `{"metadata":{"annotations":{"rollcall.training/progress-pattern":"step ("}}}`,
+			wantWarning: "the annotation is ignored",
+		},
 		"max-disruptions is mutable": {
 			old:   admitted,
 			patch: `{"metadata":{"annotations":{"rollcall.training/max-disruptions":"10"}}}`,

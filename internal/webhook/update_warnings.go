@@ -63,6 +63,10 @@ func warnKeyChanged(key gang.Key, updated gang.Workload, before, after string) g
 			"takes effect from now on, but fields that were set when the Job was created do not change; "+
 				"recreate the Job to apply it fully")}
 	}
+	isOfProbe := updated.Meta().Annotations[gang.AnnotationProgressFile] != ""
+	if (key.Name == gang.AnnotationStallTimeout || key.Name == gang.AnnotationStallAction) && !isOfProbe {
+		return nil // no part of the template, but read with the pattern
+	}
 	if !key.Mutable {
 		return gang.Warnings{gang.NewWarning(keyPath(key),
 			"a change has no effect on an existing Job; recreate the Job to apply it")}

@@ -155,3 +155,45 @@ func TestStalledRankIsReported(t *testing.T) {
 	}
 	s.waitForTerminalPhase(t, ns, "train", lifecycle.Succeeded)
 }
+
+// printingProgram prints steps. In the first attempt, it prints nothing after step 21.
+const printingProgram = `
+import os, signal, sys, time
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # process 1 ignores it otherwise
+for step in range(40):
+    print(f"step {step + 1}/40", flush=True)
+    if step == 20 and os.environ["ROLLCALL_ATTEMPT"] == "0":
+        time.sleep(100000)
+    time.sleep(1)
+`
+
+// TestSilentRankRestartsGang checks that a gang restarts whose rank 0 prints no line any more that matches the pattern,
+// and that rollcall status shows the step. The log is read once a minute.
+func TestSilentRankRestartsGang(t *testing.T) {
+	s := requireCluster(t)
+	s.replaceRelease(t, "--set=permissions.readLogs=true")
+	ns := s.createNamespace(t)
+	s.createProgram(t, ns, "train.py", printingProgram)
+	s.createJob(t, ns, "train", 2, map[string]string{
+		gang.AnnotationProgressPattern: `step (?P<step>\d+)/(?P<total>\d+)`, gang.AnnotationStallTimeout: "20s",
+		gang.AnnotationStallAction: string(gang.StallRestart),
+	}, s.newPodSpec("python3", "train.py"))
+	s.waitForGangStatus(t, ns, "train", lifecycle.Running, 0)
+	pod := s.findPodName(t, ns, "train", "0")
+	wait.For(t, "the step of the hang", func(ctx context.Context) error {
+		out, err := s.Kubectl(ctx, "--namespace", ns, "logs", pod)
+		if err == nil && !strings.Contains(out, "step 21/40") {
+			err = fmt.Errorf("the log is %s", out)
+		}
+		return err
+	})
+	if out := s.logStatus(t, ns, "train"); !strings.Contains(out, "Step 21 of 40") {
+		t.Error("rollcall status does not print the step")
+	}
+	status := s.waitForGangStatus(t, ns, "train", lifecycle.Running, 1)
+	if f := status.FirstFailure; f == nil || f.Reason != failure.ReasonStalled || f.Rank != -1 || status.Disruptions != 0 {
+		t.Errorf("%d disruptions, first failure %+v", status.Disruptions, f)
+	}
+	s.waitForTerminalPhase(t, ns, "train", lifecycle.Succeeded)
+}

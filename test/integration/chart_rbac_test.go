@@ -164,7 +164,8 @@ func testDroppedPermissions(t *testing.T, c *cluster.Cluster, rules chartRules) 
 // nothing else.
 func testPermissionTable(t *testing.T, c *cluster.Cluster) {
 	const withReports = "policy.enabled=true,policy.reports=openreports,permissions.createPodGroups=true"
-	all := renderRules(t, c, "--set", withReports+",permissions.createKueueWorkloads=true,permissions.orderRanks=true")
+	all := renderRules(t, c, "--set", withReports+",permissions.createKueueWorkloads=true,permissions.orderRanks=true,"+
+		"permissions.readLogs=true")
 	webhook, controller := all[installation.WebhookName], all[installation.ControllerName]
 	withNamespaces := renderRules(t, c, "--set", withReports+",namespaces={a,b}")[installation.ControllerName]
 	secure := renderRules(t, c, "--set", "metrics.secure=true")

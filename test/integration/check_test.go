@@ -361,7 +361,7 @@ func testCheckWithoutPermissions(t *testing.T, i checkedInstallation) {
 func testCheckPermissionsOfChart(t *testing.T, i checkedInstallation) {
 	var granted, checked []string
 	all := renderRules(t, i.Cluster, "--set", "permissions.createPodGroups=true,permissions.createKueueWorkloads=true,"+
-		"permissions.orderRanks=true")
+		"permissions.orderRanks=true,permissions.readLogs=true")
 	for _, rule := range all[installation.ControllerName].clusterWide {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {

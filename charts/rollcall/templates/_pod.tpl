@@ -203,6 +203,9 @@ volumeMounts:
 {{- if .Values.permissions.orderRanks }}
 - --rank-order
 {{- end }}
+{{- if .Values.permissions.readLogs }}
+- --read-logs
+{{- end }}
 {{- if .Values.policy.enabled }}
 - --policy-configmap={{ include "rollcall.policyName" . }}
 - --policy-ceiling={{ ternary "off" .Values.policy.ceiling (eq (toString .Values.policy.ceiling) "false") }}
