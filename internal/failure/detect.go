@@ -86,7 +86,7 @@ type podClass int
 const (
 	// podActive is a pod that nobody deletes and that has not failed.
 	podActive podClass = iota
-	// podFailed is a pod in the phase Failed that nobody deletes.
+	// podFailed is a pod in the phase Failed, or terminated by its kubelet, that nobody deletes.
 	podFailed
 	// podDeletedExternally is a pod that somebody deletes for another reason than its gang.
 	podDeletedExternally
@@ -110,7 +110,7 @@ func (c Context) classifyPod(pod *corev1.Pod) podClass {
 		return podDeletedExternally
 	case pod.DeletionTimestamp != nil:
 		return podTerminatingWithGang
-	case pod.Status.Phase == corev1.PodFailed:
+	case pod.Status.Phase == corev1.PodFailed, isTerminatedByKubelet(pod):
 		return podFailed
 	default:
 		return podActive
@@ -200,9 +200,9 @@ func failureOfPhase(pod *corev1.Pod, containerFailure *Failure) *Failure {
 	return containerFailure
 }
 
-// attributeFailedPod returns the failure of a pod in the phase Failed. containerFailure is the first
-// failure of its training containers and may be nil. A container that exits after the pod was
-// evicted exits because of the eviction.
+// attributeFailedPod returns the failure of a pod in the phase Failed, or terminated by its kubelet.
+// containerFailure is the first failure of its training containers and may be nil. A container that
+// exits after the eviction was decided exits because of the eviction.
 func attributeFailedPod(pod *corev1.Pod, containerFailure *Failure) *Failure {
 	disruptionReason, disruptionTime := FindDisruption(pod)
 	reason := cmp.Or(disruptionReason, pod.Status.Reason)
@@ -210,12 +210,12 @@ func attributeFailedPod(pod *corev1.Pod, containerFailure *Failure) *Failure {
 		containerFailure = auxiliaryContainerFailure(pod)
 	}
 	out := &Failure{
-		Reason: cmp.Or(reason, ReasonPodFailed), Message: TruncateMessage(pod.Status.Message),
-		Disrupted: disruptionReason != "",
+		Reason: cmp.Or(reason, ReasonPodFailed), Disrupted: disruptionReason != "",
+		Message: TruncateMessage(cmp.Or(pod.Status.Message, disruptionCondition(pod).Message)),
 	}
 	switch {
 	case containerFailure == nil:
-		out.Time = lastConditionTransitionTime(pod)
+		out.Time = cmp.Or(disruptionTime, lastConditionTransitionTime(pod))
 	case reason == "" || containerFailure.Time.Before(disruptionTime):
 		return containerFailure
 	default:

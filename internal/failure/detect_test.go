@@ -271,7 +271,23 @@ func TestFirst(t *testing.T) {
 			context: running,
 			want:    newKubeletEvictionFailure(21),
 		},
-		"container exited before the eviction": {
+		"container exited because of the eviction, and its sidecar ran for a grace period": {
+			pods:    []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(143, 20, false), withKubeletEviction(50)))},
+			context: running,
+			want:    newKubeletEvictionFailure(20),
+		},
+		"container exited because of the eviction before the gang restarted": {
+			pods: []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(143, 20, false),
+				both(withKubeletEviction(22), podtest.Deleted(21))))},
+			context: failure.Context{Terminating: true, TerminationStartTime: podtest.At(21)},
+			want:    newKubeletEvictionFailure(20),
+		},
+		"container exited with code 0 because of the eviction": {
+			pods:    []corev1.Pod{podtest.RankPod(0, both(withKubeletEviction(22), podtest.Terminated(0, 20, false)))},
+			context: running,
+			want:    newKubeletEvictionFailure(20),
+		},
+		"container was restarted before the eviction": {
 			pods:    []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(3, 19, true), withKubeletEviction(20)))},
 			context: running,
 			want:    failureOf(1, 3, "Error", 19),
@@ -357,7 +373,7 @@ func TestFirst(t *testing.T) {
 				podtest.RankPod(0, both(podtest.Terminated(0, 20, false), withKubeletEviction(21), podtest.OfStatefulSet)),
 			},
 			context: training,
-			want:    newKubeletEvictionFailure(21),
+			want:    newKubeletEvictionFailure(20),
 		},
 		"pods terminate with their gang": {
 			pods: []corev1.Pod{

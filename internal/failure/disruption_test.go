@@ -19,6 +19,8 @@ func TestIsDisruption(t *testing.T) {
 	byKubelet := corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet,
 	}
+	forOwnUse := byKubelet
+	forOwnUse.Message = ownUse
 	byScheduler := byKubelet
 	byScheduler.Reason = corev1.PodReasonPreemptionByScheduler
 	byOther := byKubelet
@@ -40,6 +42,10 @@ func TestIsDisruption(t *testing.T) {
 		"the kubelet rejected the pod":     {change: evicted("UnexpectedAdmissionError", "")},
 		"the pod failed without a reason":  {change: evicted("", "")},
 		"the pod exceeded its own request": {change: evicted("Evicted", ownUse, byKubelet)},
+		"the pod exceeded its own request, and exited with code 0": {change: func(p *corev1.Pod) {
+			podtest.Terminated(0, 5, false)(p)
+			p.Status.Conditions = []corev1.PodCondition{forOwnUse}
+		}},
 	} {
 		f := failure.First([]corev1.Pod{podtest.RankPod(0, c.change)}, 0, failure.Context{})
 		if f == nil || f.IsDisruption() != c.want {

@@ -17,8 +17,7 @@ import (
 //
 // A program that exits with code 0 on SIGTERM has not finished its work. If the kubelet terminates a pod
 // because of an eviction or the shutdown of its node, the pod has no deletion timestamp. Its phase is
-// then Succeeded if all containers exited with code 0, and Failed otherwise. For a pod of a Job, the
-// phase is final.
+// then Succeeded if all containers exited with code 0, and Failed otherwise.
 func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 	_, isStatefulSetPod := pod.Labels[appsv1.PodIndexLabel]
 	isStalled := func(c corev1.ContainerStatus) bool {
@@ -32,7 +31,7 @@ func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 	case phase == corev1.PodFailed:
 		return false
 	case phase == corev1.PodSucceeded:
-		return !isStatefulSetPod || !isTerminatedByKubelet(pod)
+		return !isTerminatedByKubelet(pod)
 	case !isStatefulSetPod:
 		trainingContainers = nil
 	}
@@ -51,10 +50,4 @@ func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 		succeeded++
 	}
 	return succeeded > 0
-}
-
-// isTerminatedByKubelet reports whether a pod ended because its kubelet evicted it or shut down.
-func isTerminatedByKubelet(pod *corev1.Pod) bool {
-	reason, _ := FindDisruption(pod)
-	return reason == corev1.PodReasonTerminationByKubelet
 }

@@ -44,6 +44,9 @@ func TestRankSucceeded(t *testing.T) {
 		"kubelet failed a StatefulSet pod": {
 			isStatefulSetPod: true, phase: corev1.PodFailed, conditions: []corev1.PodCondition{byKubelet},
 		},
+		"all containers of a Job pod exited with code 0 when its kubelet terminated it": {
+			phase: corev1.PodSucceeded, conditions: []corev1.PodCondition{byKubelet},
+		},
 		"all containers of a StatefulSet pod exited with code 0 when its kubelet terminated it": {
 			isStatefulSetPod: true, phase: corev1.PodSucceeded, conditions: []corev1.PodCondition{byKubelet},
 		},

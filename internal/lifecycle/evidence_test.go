@@ -44,6 +44,12 @@ func TestRestartByEvidence(t *testing.T) {
 	silent := RankLog{
 		Matches: 2, Silence: 100 * time.Second, Rules: gang.StallRules{Action: gang.StallRestart, Timeout: 100 * time.Second},
 	}
+	terminatedByKubelet := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet,
+			LastTransitionTime: metav1.NewTime(podtest.At(21)),
+		}}
+	}
 	for name, c := range map[string]struct {
 		change            func(*Evidence, *State)
 		determines        bool
@@ -77,6 +83,22 @@ func TestRestartByEvidence(t *testing.T) {
 		"rank 0 prints no line because another rank failed": {
 			change: func(e *Evidence, s *State) { e.RankLog = silent; change(1, podtest.Terminated(3, 20, true))(e, s) },
 			want:   Restarting, reason: "Error", restarts: 1,
+		},
+		"a kubelet terminated a rank that exited a second before the condition": {
+			change: change(1, func(p *corev1.Pod) {
+				podtest.Terminated(143, 20, false)(p)
+				terminatedByKubelet(p)
+				p.Status.Phase = corev1.PodFailed
+			}),
+			want: Restarting, reason: corev1.PodReasonTerminationByKubelet, evicted: 1,
+		},
+		"a kubelet terminated a rank that exited with code 0, and the Job counts it as completed": {
+			change: func(e *Evidence, _ *State) {
+				job(e).Status.CompletedIndexes, job(e).Status.Succeeded, job(e).Status.Active = "1", 1, 1
+				podtest.Terminated(0, 20, false)(&e.Workloads[0].Pods[1])
+				terminatedByKubelet(&e.Workloads[0].Pods[1])
+			},
+			want: Restarting, reason: corev1.PodReasonTerminationByKubelet, evicted: 1,
 		},
 		"a container failed in an earlier attempt": {
 			change: change(1, func(p *corev1.Pod) {
