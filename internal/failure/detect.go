@@ -21,6 +21,9 @@ type Context struct {
 	// AttemptStartTime is when the ranks of the current attempt were resumed. The two times identify
 	// the attempt of pods without the label rollcall.training/attempt.
 	AttemptStartTime time.Time
+	// ResumeTime is when the last member was resumed for the current attempt, at most AttemptStartTime. A manager may
+	// observe that late. Before, containers may exit because other members are suspended.
+	ResumeTime time.Time
 	// JobStartTime is when the Job was resumed for the current attempt; zero if it is not known. JobNotStarted is true
 	// if the Job is resumed, and its controller has not reported that it started the Job.
 	JobStartTime  time.Time
@@ -254,7 +257,7 @@ func (c Context) attributePreviousExit(pod *corev1.Pod, f *Failure) *Failure {
 	switch {
 	case f == nil:
 		return nil
-	case pod.CreationTimestamp.Time.Before(c.AttemptStartTime) && !f.Time.After(c.AttemptStartTime):
+	case pod.CreationTimestamp.Time.Before(c.ResumeTime) && !f.Time.After(c.ResumeTime):
 		return nil // the pod ran on while another member was suspended
 	case !c.TerminationStartTime.IsZero():
 		return f.markMaybeTerminated(f.Time.After(c.TerminationStartTime))

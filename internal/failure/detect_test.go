@@ -237,6 +237,15 @@ func TestFirst(t *testing.T) {
 			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(20)},
 			want:    failureOf(2, 3, "Error", 21),
 		},
+		"container was restarted while another member was suspended": {
+			pods:    []corev1.Pod{podtest.RankPod(1, podtest.Terminated(3, 20, true))},
+			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(30), ResumeTime: podtest.At(20)},
+		},
+		"container was restarted before a manager observed that the gang was resumed": {
+			pods:    []corev1.Pod{podtest.RankPod(1, podtest.Terminated(3, 20, true))},
+			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(30), ResumeTime: podtest.At(19)},
+			want:    failureOf(2, 3, "Error", 20),
+		},
 		"pods of a StatefulSet have no attempt label": {
 			pods: []corev1.Pod{
 				podtest.RankPod(

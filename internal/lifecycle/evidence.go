@@ -198,6 +198,7 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		Attempt:            s.podAttempt(),
 		LastRestartTime:    s.LastRestartTime,
 		AttemptStartTime:   s.AttemptStartTime,
+		ResumeTime:         s.resumeTime(members),
 		JobStartTime:       s.JobStartTime,
 		TrainingContainers: trainingContainers(w.Gang),
 		Preflight:          w.Gang.RestartRules.Preflight,

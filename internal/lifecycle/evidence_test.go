@@ -100,6 +100,13 @@ func TestRestartByEvidence(t *testing.T) {
 			},
 			want: Restarting, reason: corev1.PodReasonTerminationByKubelet, evicted: 1,
 		},
+		"a container failed after a user resumed the Job, which a manager observed later": {
+			change: func(e *Evidence, s *State) {
+				s.AttemptStartTime = podtest.At(90)
+				podtest.Terminated(3, 20, true)(&e.Workloads[0].Pods[1])
+			},
+			want: Restarting, reason: "Error", restarts: 1,
+		},
 		"a container failed in an earlier attempt": {
 			change: change(1, func(p *corev1.Pod) {
 				podtest.Terminated(3, -20, false)(p)
@@ -327,5 +334,31 @@ func TestStartOfResumedJob(t *testing.T) {
 				t.Errorf("started at %s, not started: %t", got.JobStartTime, got.JobNotStarted)
 			}
 		})
+	}
+}
+
+// TestResumeTime checks since when the exits of containers count.
+func TestResumeTime(t *testing.T) {
+	startedAt := func(seconds int) MemberState {
+		return MemberState{Exists: true, Observed: Observation{StartTime: podtest.At(seconds)}}
+	}
+	state := State{Bookkeeping: Bookkeeping{AttemptStartTime: podtest.At(60)}}
+	for name, c := range map[string]struct {
+		members Members
+		want    time.Time
+	}{
+		"the Jobs were resumed before a manager ran": {members: Members{startedAt(40), startedAt(50)}, want: podtest.At(50)},
+		"the Job was started after Rollcall resumed it": {
+			members: Members{startedAt(62)}, want: podtest.At(60),
+		},
+		"a Job is not started": {members: Members{startedAt(40), {Exists: true}}, want: podtest.At(60)},
+		"a StatefulSet may have been resumed later": {
+			members: Members{startedAt(40), {Exists: true, Observed: Observation{IsStatefulSet: true}}}, want: podtest.At(60),
+		},
+		"all Jobs are gone": {want: podtest.At(60)},
+	} {
+		if got := state.resumeTime(c.members); !got.Equal(c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }

@@ -155,6 +155,17 @@ func (m Members) latestStart(start time.Time) (time.Time, bool) {
 	return start, true
 }
 
+// resumeTime returns when the last member was resumed for the current attempt. That is the start of the last Job if a
+// pass observed it later, for example because no manager ran. The status of a StatefulSet has no such time.
+func (s State) resumeTime(members Members) time.Time {
+	start, isStarted := members.latestStart(time.Time{})
+	isStatefulSet := func(m MemberState) bool { return m.Observed.IsStatefulSet }
+	if !isStarted || start.IsZero() || s.AttemptStartTime.Before(start) || slices.ContainsFunc(members, isStatefulSet) {
+		return s.AttemptStartTime
+	}
+	return start
+}
+
 // isDeleted reports whether the member completed and was deleted since.
 func (s MemberState) isDeleted() bool { return !s.Exists && s.Observed.Complete }
 
