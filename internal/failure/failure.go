@@ -25,8 +25,8 @@ const (
 	// ReasonPreflightFailed means that the preflight check of the rank exited with [gang.PreflightNodeFailed] or
 	// [gang.PreflightFatal].
 	ReasonPreflightFailed = "PreflightFailed"
-	// ReasonUnobserved means that the workload counts a failed pod that was deleted before Rollcall
-	// observed it.
+	// ReasonUnobserved means that the workload counts or replaced a failed pod that was deleted before
+	// Rollcall observed it.
 	ReasonUnobserved = "Unobserved"
 	// ReasonRankLost means that the Job counts a rank as completed whose pod was deleted, so that no
 	// new pod is created for the rank.

@@ -101,8 +101,7 @@ func (w WorkloadEvidence) findCompletedRanks(
 			hasPod.Insert(index)
 		}
 		succeeded[index] = succeeded[index] || c.HasSucceeded(pod)
-		isReplacement := !readyTime.IsZero() && pod.CreationTimestamp.After(readyTime.Add(clockTolerance))
-		isReplaced[index] = isReplaced[index] || isReplacement
+		isReplaced[index] = isReplaced[index] || isReplacement(pod, readyTime)
 	}
 	counted := parseIndexes(w.Job.Status.CompletedIndexes, w.Ranks())
 	var runAgain int32

@@ -139,6 +139,7 @@ func (o *Observed) addWorkload(
 	o.TerminatingPods += len(w.Pods) - workload.NonTerminatingPods
 	o.UncountedFailures += countUncountedFailures(w.Job, w.Pods)
 	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
+	o.ReplacedPods += w.countReplacedPods(c, s.readyTime())
 	if w.Job != nil {
 		o.JobRanks += w.Ranks()
 		o.OriginalPods += countOriginalPods(w.Pods, s.readyTime())

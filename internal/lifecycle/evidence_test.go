@@ -44,6 +44,9 @@ func TestRestartByEvidence(t *testing.T) {
 	silent := RankLog{
 		Matches: 2, Silence: 100 * time.Second, Rules: gang.StallRules{Action: gang.StallRestart, Timeout: 100 * time.Second},
 	}
+	createdAt := func(seconds int) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.CreationTimestamp.Time = podtest.At(seconds) }
+	}
 	terminatedByKubelet := func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet,
@@ -143,6 +146,31 @@ func TestRestartByEvidence(t *testing.T) {
 				job(e).Status.Failed, e.Workloads[0].Pods = 1, e.Workloads[0].Pods[:1]
 			},
 			want: Restarting, reason: failure.ReasonUnobserved, evicted: 1,
+		},
+		"a pod is gone that the Job replaced and does not count": {
+			change: change(1, createdAt(60)), want: Restarting, reason: failure.ReasonUnobserved, evicted: 1,
+		},
+		"a pod failed that the Job has replaced": {
+			change: func(e *Evidence, _ *State) {
+				podtest.Terminated(3, 20, false)(&e.Workloads[0].Pods[1])
+				e.Workloads[0].Pods[1].Status.Phase = corev1.PodFailed
+				e.Workloads[0].Pods = append(e.Workloads[0].Pods, podtest.RankPod(1, createdAt(60)))
+			},
+			want: Restarting, reason: "Error", restarts: 1,
+		},
+		"an elastic gang has a new pod": {
+			change: func(e *Evidence, _ *State) {
+				e.Workloads[0].Gang.Elastic = &gang.ElasticBounds{Min: 1, Max: 2}
+				createdAt(60)(&e.Workloads[0].Pods[1])
+			},
+			want: Running,
+		},
+		"the Job was recreated after a complete Job of the gang": {
+			change: func(e *Evidence, _ *State) {
+				job(e).Status.StartTime.Time = podtest.At(59)
+				createdAt(60)(&e.Workloads[0].Pods[1])
+			},
+			want: Running,
 		},
 		"a rank completed without a pod": {
 			change: func(e *Evidence, s *State) {

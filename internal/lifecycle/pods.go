@@ -95,7 +95,8 @@ func countPods(pods []corev1.Pod, matches func(*corev1.Pod) bool) int32 {
 // Observation.FailedPods; 0 for a nil Job. The pods have the finalizer of the Job controller
 // (kubernetes pkg/controller/job). Pods that status.uncountedTerminatedPods.failed contains are
 // part of FailedPods, so the result excludes them. With backoffLimitPerIndex, the Job counts a pod
-// only when it replaces the pod, which happens in the next attempt.
+// only when it replaces the pod, which happens in the next attempt. It never counts a pod that its
+// podFailurePolicy ignores.
 func countUncountedFailures(job *batchv1.Job, pods []corev1.Pod) int32 {
 	if job == nil {
 		return 0
@@ -105,18 +106,18 @@ func countUncountedFailures(job *batchv1.Job, pods []corev1.Pod) int32 {
 		counted = sets.New(uncounted.Failed...) // part of Observation.FailedPods
 	}
 	return countPods(pods, func(pod *corev1.Pod) bool {
-		return hasFailedOrIsDeleted(pod) && IsTracked(pod) && !counted.Has(pod.UID)
+		return hasFailedOrIsDeleted(pod) && IsTracked(pod) && !counted.Has(pod.UID) && !isIgnored(job, pod)
 	})
 }
 
-// countObservedFailures returns the number of pods of a Job that failed or are being deleted in the current attempt;
-// 0 for a nil Job.
+// countObservedFailures returns the number of pods of a Job that failed or are being deleted in the current attempt,
+// and that the Job does not ignore; 0 for a nil Job.
 func countObservedFailures(job *batchv1.Job, pods []corev1.Pod, c failure.Context) int32 {
 	if job == nil {
 		return 0
 	}
 	return countPods(pods, func(pod *corev1.Pod) bool {
-		return hasFailedOrIsDeleted(pod) && !c.IsFromEarlierAttempt(pod)
+		return hasFailedOrIsDeleted(pod) && !c.IsFromEarlierAttempt(pod) && !isIgnored(job, pod)
 	})
 }
 

@@ -4,13 +4,42 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 )
 
-// A Job counts its failed pods. A StatefulSet does not, and the name of a replaced pod is that of its
-// rank. If a pod is deleted and replaced between two passes, for example while no manager runs, nothing
-// but the UID of the pod shows that the gang lost a rank.
+// If a pod is deleted and replaced between two passes, for example while no manager runs, the gang lost a rank. A Job
+// counts its failed pods, except for those that its podFailurePolicy ignores. The time of the new pod shows these. A
+// StatefulSet counts none, and the name of a replaced pod is that of its rank. Only the UID of the pod shows that.
+
+// isReplacement reports whether a pod was created after all ranks were ready. readyTime is zero if it is not known.
+func isReplacement(pod *corev1.Pod, readyTime time.Time) bool {
+	return !readyTime.IsZero() && pod.CreationTimestamp.After(readyTime.Add(clockTolerance))
+}
+
+// countReplacedPods returns the number of ranks of a Job with a running pod that replaced another, of which no trace
+// exists; 0 for a StatefulSet. The pods of an elastic gang come and go. A Job that was started after all ranks were
+// ready was recreated or resumed, which is another failure.
+func (w WorkloadEvidence) countReplacedPods(c failure.Context, readyTime time.Time) int32 {
+	if w.Job == nil || w.Gang.Elastic != nil || w.Job.Status.StartTime == nil || w.Job.Status.StartTime.After(readyTime) {
+		return 0
+	}
+	podsOf := map[int32]int{}
+	for i := range w.Pods {
+		if !c.IsFromEarlierAttempt(&w.Pods[i]) {
+			podsOf[gang.PodIndex(&w.Pods[i])]++
+		}
+	}
+	return countPods(w.Pods, func(pod *corev1.Pod) bool {
+		return pod.DeletionTimestamp == nil && !IsPodTerminal(pod) && isReplacement(pod, readyTime) &&
+			podsOf[gang.PodIndex(pod)] == 1
+	})
+}
 
 // IdentifyPods returns a text that identifies a number of pods by their UIDs. It starts with the number,
 // and depends on the order of the pods.

@@ -40,14 +40,14 @@ func (s State) detectFailure(policies gang.RestartRules, snapshot Snapshot) *fai
 	}
 }
 
-// unobservedFailures returns the number of failed or deleted pods of the attempt that the Jobs count and that
-// are gone. With the pods that the Jobs will count, the counts contain all pods that exist.
+// unobservedFailures returns the number of failed or deleted pods of the attempt that the Jobs count or replaced, and
+// that are gone. With the pods that the Jobs will count, the counts contain all pods that exist.
 func (s State) unobservedFailures(snapshot Snapshot) int32 {
 	counted := snapshot.Members.FailedPods() - s.FailedPodsBaseline
-	if snapshot.FirstFailure == nil {
-		return counted
+	if snapshot.FirstFailure != nil {
+		counted += snapshot.UncountedFailures - snapshot.ObservedFailures
 	}
-	return counted + snapshot.UncountedFailures - snapshot.ObservedFailures
+	return max(counted, snapshot.ReplacedPods)
 }
 
 // unobservedFailureDelay returns how long failed pods must seem to be gone before they count. The cache of the Jobs may

@@ -39,6 +39,8 @@ type Snapshot struct {
 	HasFormerPods bool
 	// ObservedFailures is the number of pods of Jobs that failed or are being deleted in the attempt.
 	ObservedFailures int32
+	// ReplacedPods is the number of ranks of Jobs whose pod was replaced after all ranks were ready, and is gone.
+	ReplacedPods int32
 	// LostRanks is the number of ranks that are not part of CompletedRanks, and for which their Job creates no pod, or
 	// does so in the place of another rank: a pod was deleted, and its program exited with code 0.
 	LostRanks int32
