@@ -89,7 +89,7 @@ type podClass int
 const (
 	// podActive is a pod that nobody deletes and that has not failed.
 	podActive podClass = iota
-	// podFailed is a pod in the phase Failed, or terminated by its kubelet, that nobody deletes.
+	// podFailed is a pod in the phase Failed, or terminated by its kubelet, before anybody deleted it.
 	podFailed
 	// podDeletedExternally is a pod that somebody deletes for another reason than its gang.
 	podDeletedExternally
@@ -109,6 +109,8 @@ func (c Context) classifyPod(pod *corev1.Pod) podClass {
 		return podOfEarlierAttempt
 	case RankSucceeded(pod, c.TrainingContainers) && !c.exitedOnDeletion(pod):
 		return podSucceeded
+	case pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" && !c.Terminating:
+		return podFailed // by its kubelet; a StatefulSet deletes such a pod at once
 	case pod.DeletionTimestamp != nil && (!c.Terminating || IsDisrupted(pod)):
 		return podDeletedExternally
 	case pod.DeletionTimestamp != nil:

@@ -264,6 +264,15 @@ func TestFirst(t *testing.T) {
 			context: running,
 			want:    failureOf(1, 0, "Evicted", 20),
 		},
+		"kubelet evicted the pod of a StatefulSet, which its controller deleted": {
+			pods: []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(137, 20, false), func(p *corev1.Pod) {
+				both(podtest.OfStatefulSet, podtest.Deleted(21))(p)
+				p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted"
+				p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(podtest.At(20))
+			}))},
+			context: running,
+			want:    failureOf(1, 0, "Evicted", 20),
+		},
 		"eviction through the API": {
 			pods: []corev1.Pod{podtest.RankPod(0, both(podtest.Deleted(20), func(p *corev1.Pod) {
 				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{

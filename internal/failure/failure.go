@@ -172,9 +172,9 @@ func (f *Failure) Equal(o *Failure) bool {
 // IsOOMKilled reports whether a container exceeded its memory limit.
 func (f *Failure) IsOOMKilled() bool { return f.Reason == reasonOOMKilled }
 
-// IsEviction reports whether the kubelet or the control plane evicted the pod of the rank.
+// IsEviction reports whether the kubelet or the control plane evicted the pod of the rank; false for nil.
 func (f *Failure) IsEviction() bool {
-	return f.Container == "" && slices.Contains(evictionReasons, f.Reason)
+	return f != nil && f.Container == "" && slices.Contains(evictionReasons, f.Reason)
 }
 
 // IsDisruption reports whether a failure, which may be nil, is a disruption: the infrastructure or a user

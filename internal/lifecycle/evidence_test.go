@@ -44,6 +44,18 @@ func TestRestartByEvidence(t *testing.T) {
 	silent := RankLog{
 		Matches: 2, Silence: 100 * time.Second, Rules: gang.StallRules{Action: gang.StallRestart, Timeout: 100 * time.Second},
 	}
+	replaceSetPods := func(e *Evidence, s *State) {
+		e.Workloads[0].Workload = gang.Workload{StatefulSet: &appsv1.StatefulSet{
+			Spec:   appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2)},
+			Status: appsv1.StatefulSetStatus{ReadyReplicas: 2},
+		}}
+		for i := range e.Workloads[0].Pods {
+			pod := &e.Workloads[0].Pods[i]
+			podtest.OfStatefulSet(pod)
+			pod.UID = "new"
+		}
+		s.StatefulSetPods = "2-0000000000000000"
+	}
 	createdAt := func(seconds int) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.CreationTimestamp.Time = podtest.At(seconds) }
 	}
@@ -226,19 +238,15 @@ func TestRestartByEvidence(t *testing.T) {
 			want: Running, wantUntracked: true,
 		},
 		"a StatefulSet replaced a pod": {
+			change: replaceSetPods, want: Restarting, reason: failure.ReasonPodDeleted, evicted: 1,
+		},
+		"a StatefulSet replaced a pod, and another exceeded its local storage": {
 			change: func(e *Evidence, s *State) {
-				e.Workloads[0].Workload = gang.Workload{StatefulSet: &appsv1.StatefulSet{
-					Spec:   appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2)},
-					Status: appsv1.StatefulSetStatus{ReadyReplicas: 2},
-				}}
-				for i := range e.Workloads[0].Pods {
-					pod := &e.Workloads[0].Pods[i]
-					podtest.OfStatefulSet(pod)
-					pod.UID = "new"
-				}
-				s.StatefulSetPods = "2-0000000000000000"
+				replaceSetPods(e, s)
+				podtest.Deleted(21)(&e.Workloads[0].Pods[1])
+				e.Workloads[0].Pods[1].Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
 			},
-			want: Restarting, reason: failure.ReasonPodDeleted, evicted: 1,
+			want: Restarting, reason: "Evicted", restarts: 1,
 		},
 		"a rollout replaced a pod": {
 			change: func(e *Evidence, s *State) {

@@ -55,11 +55,11 @@ func (m *Memory) RecordDecision(last, next State) {
 	}
 }
 
-// undoneDisruption returns the disruption for which the gang was to restart or fail in a state, and whose write
-// was rejected; nil if there is none.
+// undoneDisruption returns the disruption or the eviction for which the gang was to restart or fail in a state, and
+// whose write was rejected; nil if there is none. A StatefulSet replaces an evicted pod, so nothing shows it any more.
 func (d failureDecision) undoneDisruption(s State) *failure.Failure {
 	isSameAttempt := d.attempt == s.Attempt && d.attemptStartTime.Equal(s.AttemptStartTime)
-	if !isSameAttempt || !s.Phase.Active() || !d.firstFailure.IsDisruption() {
+	if !isSameAttempt || !s.Phase.Active() || !d.firstFailure.IsDisruption() && !d.firstFailure.IsEviction() {
 		return nil
 	}
 	return d.firstFailure

@@ -21,10 +21,13 @@ func TestUndoneDisruption(t *testing.T) {
 	suspended.Attempt, nextRun.AttemptStartTime = 2, podtest.At(60)
 	exited := restarting
 	exited.FirstFailure = &failure.Failure{Rank: 0, Pod: "train-0", Reason: "Error", Time: podtest.At(5)}
+	evicted := exited
+	evicted.FirstFailure = &failure.Failure{Rank: 0, Pod: "train-0", Reason: "Evicted", Time: podtest.At(5)}
 	for name, c := range map[string]struct {
 		decided, state State
 		want           *failure.Failure
 	}{
+		"the pod exceeded its local storage":                     {decided: evicted, state: running, want: evicted.FirstFailure},
 		"the write was rejected":                                 {decided: restarting, state: running, want: disruption},
 		"the restart was written":                                {decided: restarting, state: restarting},
 		"the attempt was suspended":                              {decided: restarting, state: suspended},

@@ -14,7 +14,7 @@ func (s State) detectFailure(policies gang.RestartRules, snapshot Snapshot) *fai
 	switch {
 	case !mayFail(policies, members):
 		return nil
-	case snapshot.FirstFailure.IsDisruption():
+	case snapshot.FirstFailure.IsDisruption(), snapshot.FirstFailure.IsEviction():
 		return snapshot.FirstFailure
 	// The peers of a pod that is gone fail because they lost it, so the pod comes before their failures.
 	case s.unobservedFailures(snapshot) > 0:
