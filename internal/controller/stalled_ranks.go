@@ -17,7 +17,9 @@ const stallReportInterval = 10 * time.Minute
 // without such a rank. The message stays until all of them make progress, so a stall costs two writes.
 func (r *Reconciler) stallStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
 	stall := g.observed.Stall
-	if len(stall.Ranks) == 0 && stall.Silence == "" || next.Phase != lifecycle.Running {
+	// A StatefulSet counts only ready pods, so its gang is not Running while a rank stalls.
+	wereAllReady := next.Phase == lifecycle.Running || next.Phase.Active() && next.StartCompleted
+	if len(stall.Ranks) == 0 && stall.Silence == "" || !wereAllReady {
 		return lifecycle.Status{}
 	}
 	if last := g.lastStatusWithReason(gang.ReasonStalled); last.Reason != "" {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,6 +98,50 @@ func TestStalledRankIsReported(t *testing.T) {
 	check(gang.ReasonStalled, "Rank 0 did not write /tmp/progress for 1m40s")
 	w.setPodReady(t, pod, true)
 	check(gang.ReasonGangRunning, "All 1 ranks have been ready")
+}
+
+// TestStalledRankOfStatefulSetIsReported checks that a stalled rank is reported although its StatefulSet does not count
+// it as ready, so that the gang is not Running.
+func TestStalledRankOfStatefulSetIsReported(t *testing.T) {
+	about := newObjectMeta("train", "pytorch", "", "")
+	delete(about.Labels, gang.LabelRole)
+	about.Annotations = map[string]string{
+		gang.AnnotationProgressFile: "/tmp/progress", gang.AnnotationStallTimeout: "100s",
+	}
+	set := admitObject(t, &appsv1.StatefulSet{ObjectMeta: about, Spec: appsv1.StatefulSetSpec{
+		Replicas: ptr.To[int32](1), Template: *podTemplate.DeepCopy(),
+	}}).(*appsv1.StatefulSet)
+	pod := newStatefulSetPod(set, 0, "a")
+	w, request := newTestCluster(t, set, pod), Request{Namespace: "team", Kind: gang.StatefulSet, Name: "train"}
+	setReady := func(ready int32) {
+		t.Helper()
+		w.setPodReady(t, pod, ready > 0)
+		var now appsv1.StatefulSet
+		if err := w.Get(t.Context(), client.ObjectKeyFromObject(set), &now); err != nil {
+			t.Fatal(err)
+		}
+		now.Status = appsv1.StatefulSetStatus{Replicas: 1, ReadyReplicas: ready}
+		if err := w.Status().Update(t.Context(), &now); err != nil {
+			t.Fatal(err)
+		}
+		w.reconcileOnce(t, request)
+	}
+	check := func(phase lifecycle.Phase, reason gang.Reason) {
+		t.Helper()
+		if s := w.readStatefulSetStatus(t, set); s.Phase != phase || s.Reason != reason {
+			t.Errorf("the gang is %s, %s: %s; want %s, %s", s.Phase, s.Reason, s.Message, phase, reason)
+		}
+	}
+	setReady(1)
+	check(lifecycle.Running, gang.ReasonGangRunning)
+	w.clock.SetTime(testStartTime.Add(200 * time.Second))
+	setReady(0)
+	check(lifecycle.Pending, gang.ReasonGangPending)
+	w.clock.SetTime(testStartTime.Add(212 * time.Second))
+	w.reconcileOnce(t, request)
+	check(lifecycle.Pending, gang.ReasonStalled)
+	setReady(1)
+	check(lifecycle.Running, gang.ReasonGangRunning)
 }
 
 // TestFlappingStallIsBounded checks that a rank that stalls again and again costs two writes in ten minutes, and one
