@@ -167,6 +167,11 @@ func TestJobUpdates(t *testing.T) {
 			patch:       `{"metadata":{"annotations":{"rollcall.training/restart-policy":"never"}}}`,
 			wantWarning: "takes effect from now on",
 		},
+		"new roles of one member freeze the gang": {
+			old:         admitted,
+			patch:       `{"metadata":{"annotations":{"rollcall.training/roles":"master=1,worker=3"}}}`,
+			wantWarning: "does not change the gang until",
+		},
 		"pod template keeps the former framework": {
 			old:         admitted,
 			patch:       `{"metadata":{"labels":{"rollcall.training/framework":"jax"}}}`,

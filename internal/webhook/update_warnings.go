@@ -56,6 +56,10 @@ func warnKeyChanged(key gang.Key, updated gang.Workload, before, after string) g
 		}
 	case gang.LabelInject:
 		return nil // warnUnmanaged
+	case gang.AnnotationRoles:
+		return gang.Warnings{gang.NewWarning(keyPath(key),
+			"Rollcall does not change the gang until the annotation has the same value on all members, and the ranks keep "+
+				"the sizes that they were created with; restore the former value, or recreate all members")}
 	case gang.AnnotationMaxRestarts, gang.AnnotationMaxDisruptions:
 		return warnFailureLimit(key, updated, after)
 	case gang.AnnotationRestartPolicy, gang.AnnotationSuccessPolicy:
