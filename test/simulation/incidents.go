@@ -18,7 +18,7 @@ import (
 func (s *simulation) apply(i Incident) {
 	s.record("incident", "%s (%d, %d)", i.Kind, i.Target, i.Value)
 	switch i.Kind {
-	case rankExits, rankStalls, rankSucceeds, podEvicted, podDeleted, podRemoved, podForced, deviceFails,
+	case rankExits, rankStalls, rankSucceeds, podEvicted, podDeleted, podRemoved, podForced, podTerminated, deviceFails,
 		deviceRecovers:
 		s.applyToRank(i)
 	case nodeDrained, nodeLost, nodeReturns, nodeRemoved, nodeRestarts, nodeBreaks, nodeRepaired:
@@ -54,6 +54,10 @@ func (s *simulation) applyToRank(i Incident) {
 		s.disrupt(func(pod *corev1.Pod) bool { return s.ranksFrom(pod, i.Target, 1) }, "")
 	case podRemoved:
 		s.removePod(i)
+	case podTerminated:
+		if p := s.programs.find(s.scenario.rankOf(i.Target)); p != nil {
+			s.terminateByKubelet(p, time.Duration(i.Value)*time.Second)
+		}
 	default:
 		if p := s.programs.find(s.scenario.rankOf(i.Target)); p != nil {
 			s.applyToProgram(i, p)
@@ -116,6 +120,7 @@ func (s *simulation) disrupt(selected func(*corev1.Pod) bool, reason string) {
 			continue
 		}
 		hits = true
+		s.noteLostRank(pod)
 		isRecorded = isRecorded && (!isOfStatefulSet(pod) || s.oracle.final.Phase == lifecycle.Running)
 		s.noteDisruption()
 		if reason == "" {
@@ -130,6 +135,28 @@ func (s *simulation) disrupt(selected func(*corev1.Pod) bool, reason string) {
 	if !isRecorded || hits && s.isUnobservedNextToLostNode() {
 		s.oracle.failures++ // nothing shows that the pod was replaced, if a peer fails before all ranks are ready
 	}
+}
+
+// noteLostRank records that a rank which has not finished its work is lost after all ranks were ready. Its peers must
+// not run on.
+func (s *simulation) noteLostRank(pod *corev1.Pod) {
+	workload, index := controllerOf(pod), gang.PodIndex(pod)
+	runs := s.programs.find(workload, index) != nil && !s.oracle.succeeded[workload].Has(index)
+	if runs && s.oracle.final.Phase == lifecycle.Running && s.oracle.resizes == 0 {
+		s.oracle.failureTime = s.now
+	}
+}
+
+// terminateByKubelet lets the kubelet terminate the pod of a program.
+func (s *simulation) terminateByKubelet(p *process, sandbox time.Duration) {
+	s.noteLostRank(p.pod)
+	s.noteDisruption()
+	s.oracle.disruptions++
+	isUnknown := isOfStatefulSet(p.pod) && s.oracle.final.Phase != lifecycle.Running
+	if s.scenario.Behavior.AbortsWithoutPeers || isUnknown || s.isUnobservedNextToLostNode() {
+		s.oracle.failures++ // peers fail before the kubelet reports what it has terminated
+	}
+	p.terminateByKubelet(sandbox)
 }
 
 // isUnobservedNextToLostNode reports whether no manager runs and a node is lost. If all peers of a deleted pod are on

@@ -19,7 +19,7 @@ import (
 
 // jobController is a stand-in for the Job controller (kubernetes pkg/controller/job, 1.37). It has caches of
 // its own, expectations, and the same order of writes: pods first, then the status, then the finalizers of
-// the counted pods. Only Indexed Jobs are supported, and no podFailurePolicy.
+// the counted pods. Only Indexed Jobs are supported, and a podFailurePolicy only with the rule of isIgnored.
 type jobController struct {
 	w     *world
 	api   *api

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 )
 
 // track counts terminated pods in the status, and adds the write of the status, the removal of finalizers, and the
@@ -70,7 +71,7 @@ func (s *jobSync) countPods() {
 		s.counted = append(s.counted, pod)
 		isSucceeded := pod.Status.Phase == corev1.PodSucceeded
 		if !s.uncounted.Has(pod.UID) && gang.PodIndex(pod) < s.completions() && !isSucceeded &&
-			(s.isPodFailed(pod) || isFailedByEnd) {
+			(s.isPodFailed(pod) || isFailedByEnd) && !s.isIgnored(pod) {
 			uncounted.Failed = append(uncounted.Failed, pod.UID)
 			s.needsFlush = true
 		}
@@ -120,6 +121,11 @@ func (s *jobSync) forgetCountedPods(removed ...*corev1.Pod) {
 		s.job.Status.Failed += int32(n)
 		s.needsFlush = true
 	}
+}
+
+// isIgnored reports whether the podFailurePolicy ignores a pod. The only rule of a scenario is for disruptions.
+func (s *jobSync) isIgnored(pod *corev1.Pod) bool {
+	return s.job.Spec.PodFailurePolicy != nil && failure.IsDisrupted(pod)
 }
 
 func isReady(pod *corev1.Pod) bool {

@@ -68,7 +68,7 @@ func newJobSync(c *jobController, worker *jobWorker, job *batchv1.Job, pods []*c
 		case !isTracked(pod) || index >= s.completions():
 		case pod.Status.Phase == corev1.PodSucceeded:
 			s.succeeded.Insert(index)
-		case s.isPodFailed(pod) && s.hasLimitPerIndex() && failureCount(pod) >= *job.Spec.BackoffLimitPerIndex:
+		case s.isPodFailed(pod) && !s.isIgnored(pod) && s.hasLimitPerIndex() && failureCount(pod) >= *job.Spec.BackoffLimitPerIndex:
 			s.failed.Insert(index)
 		}
 	}
@@ -179,7 +179,12 @@ func (s *jobSync) findResult() {
 // findFailure compares the Job with its limits.
 func (s *jobSync) findFailure() {
 	status, spec := &s.job.Status, &s.job.Spec
-	failed := int(status.Failed) + s.uncounted.Len() + len(s.newFailed)
+	failed := int(status.Failed) + s.uncounted.Len()
+	for _, pod := range s.newFailed {
+		if !s.isIgnored(pod) {
+			failed++
+		}
+	}
 	if failed > int(ptr.Deref(spec.BackoffLimit, 6)) || s.isPastLimitOfContainers() {
 		s.fail("BackoffLimitExceeded")
 		return
@@ -327,7 +332,10 @@ func (s *jobSync) createPod(index int32) {
 	if s.hasLimitPerIndex() {
 		count := int32(0)
 		if replaced := s.kept[index]; replaced != nil {
-			count = failureCount(replaced) + 1
+			count = failureCount(replaced)
+			if !s.isIgnored(replaced) {
+				count++
+			}
 		}
 		pod.Annotations = map[string]string{batchv1.JobIndexFailureCountAnnotation: strconv.Itoa(int(count))}
 	}

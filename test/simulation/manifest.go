@@ -61,6 +61,15 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		Parallelism: ptr.To(m.size), Completions: ptr.To(m.size), BackoffLimit: ptr.To[int32](6),
 		CompletionMode: ptr.To(batchv1.NonIndexedCompletion), Template: template,
 	}}
+	if s.IgnoresDisruptions {
+		job.Spec.PodReplacementPolicy = ptr.To(batchv1.Failed) // the default of the API server
+		job.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+			Action: batchv1.PodFailurePolicyActionIgnore,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
+				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
+			},
+		}}}
+	}
 	if s.ActiveDeadline > 0 && m.name == s.members()[len(s.members())-1].name {
 		job.Spec.ActiveDeadlineSeconds = ptr.To(int64(s.ActiveDeadline / time.Second))
 	}

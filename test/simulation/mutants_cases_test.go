@@ -24,6 +24,17 @@ func decisionMutants() []mutant {
 		name:  "pods that are gone are ignored",
 		edits: []edit{{"lifecycle/restart.go", "case s.unobservedFailures(snapshot) > 0:", "case false:"}},
 	}, {
+		name: "an exit precedes the condition of its kubelet", sequence: "a kubelet terminates a rank, and",
+		edits: []edit{{"failure/disruption.go", "t.FinishedAt.Time.Before(decided)", "false"}},
+	}, {
+		name: "a rank has succeeded that its kubelet terminated", sequence: "a kubelet terminates a rank that exits",
+		edits: []edit{{
+			"failure/succeeded.go", "return !isTerminatedByKubelet(pod)", "return !isStatefulSetPod || !isTerminatedByKubelet(pod)",
+		}},
+	}, {
+		name: "pods that Jobs replaced do not count", sequence: "a Job that ignores disruptions",
+		edits: []edit{{"lifecycle/restart.go", "max(counted, snapshot.ReplacedPods)", "counted"}},
+	}, {
 		name: "no pass follows the end of the back-off",
 		edits: []edit{{
 			"controller/reconciler.go", "next.Phase == lifecycle.Restarting && remaining > 0",
@@ -50,7 +61,7 @@ func decisionMutants() []mutant {
 		edits: []edit{{"failure/lost_node.go", "|| !lost.After(c.AttemptStartTime) {", "{"}},
 	}, {
 		name: "a decision because of a lost node is forgotten", sequence: "a node returns while",
-		edits: []edit{{"lifecycle/memory.go", "|| !d.firstFailure.IsDisruption() {", "|| d.firstFailure != nil {"}},
+		edits: []edit{{"lifecycle/memory.go", "|| !d.firstFailure.IsDisruption() &&", "|| d.firstFailure != nil ||"}},
 	}, {
 		name: "a restart does not wait for a lost node although it must", sequence: "a restart waits for a lost node",
 		edits: []edit{{
@@ -141,7 +152,8 @@ func decisionMutants() []mutant {
 	}, {
 		name: "the failure of a peer decides before pods that are gone",
 		edits: []edit{{
-			"lifecycle/restart.go", "case snapshot.FirstFailure.IsDisruption():", "case snapshot.FirstFailure != nil:",
+			"lifecycle/restart.go", "case snapshot.FirstFailure.IsDisruption(), snapshot.FirstFailure.IsEviction():",
+			"case snapshot.FirstFailure != nil:",
 		}},
 	}, {
 		name: "no pass follows the deadline of a pod",

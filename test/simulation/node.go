@@ -46,6 +46,8 @@ type process struct {
 	stallReport, exitMessage string
 	// terminating is true after the kubelet sent SIGTERM.
 	terminating bool
+	// byKubelet is true if the kubelet terminates the pod, and nobody has deleted it. isTornDown is true when it is done.
+	byKubelet, isTornDown bool
 	// isSick is true while a device of the container is unhealthy. The next pod gets another device.
 	isSick bool
 	// isLost is true if the node restarted, so that nobody knows the last exit code.
@@ -81,8 +83,8 @@ func (n *node) observePod(_, after client.Object) {
 		p = &process{node: n, pod: pod, removed: true}
 		n.processes[pod.UID] = p
 		n.after("kubelet/"+n.name+"/status", p.confirmDeletion)
-	case p != nil && pod.DeletionTimestamp != nil && !p.terminating:
-		p.terminate(time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 30)) * time.Second)
+	case p != nil && pod.DeletionTimestamp != nil && (!p.terminating || p.isTornDown):
+		p.terminate(time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 30))*time.Second, p.confirmDeletion)
 	}
 }
 
@@ -127,12 +129,12 @@ func (p *process) isRestarted() bool {
 	}
 }
 
-// terminate sends SIGTERM, and SIGKILL after the grace period.
-func (p *process) terminate(grace time.Duration) {
+// terminate sends SIGTERM, and SIGKILL after the grace period. It calls finish after the container has exited.
+func (p *process) terminate(grace time.Duration, finish func()) {
 	p.terminating = true
 	if !p.alive {
 		p.report()
-		p.node.after("kubelet/"+p.node.name+"/status", p.confirmDeletion)
+		p.node.after("kubelet/"+p.node.name+"/status", finish)
 		return
 	}
 	delay, code := p.node.programs.onSIGTERM(p)
@@ -141,8 +143,27 @@ func (p *process) terminate(grace time.Duration) {
 			code = 137
 		}
 		p.exit(code)
-		p.node.after("kubelet/"+p.node.name+"/status", p.confirmDeletion)
+		p.node.after("kubelet/"+p.node.name+"/status", finish)
 	})
+}
+
+// terminateByKubelet terminates the pod as a kubelet does that evicts the pod or shuts down. The kubelet reports the
+// exit only when all containers have ended and the sandbox is gone. The condition has that time (pkg/kubelet/status,
+// mergePodStatus).
+func (p *process) terminateByKubelet(sandbox time.Duration) {
+	p.byKubelet = true
+	p.terminate(30*time.Second, func() { p.node.at(p.node.now.Add(sandbox), p.tearDown) })
+}
+
+func (p *process) tearDown() {
+	if p.node.lost {
+		return
+	}
+	p.isTornDown = true
+	p.writeStatus()
+	if o := p.node.api.find(podKind, p.pod.Name); o != nil && o.GetDeletionTimestamp() != nil {
+		p.confirmDeletion()
+	}
 }
 
 // report writes the status of the pod after a delay. A kubelet that is late writes only the newest status.
@@ -151,7 +172,7 @@ func (p *process) report() {
 }
 
 func (p *process) writeStatus() {
-	if p.node.lost {
+	if p.node.lost || p.byKubelet && !p.isTornDown {
 		return
 	}
 	o := p.node.api.find(podKind, p.pod.Name)
@@ -174,6 +195,12 @@ func (p *process) writeStatus() {
 	}
 	for _, t := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
 		setPodCondition(pod, corev1.PodCondition{Type: t, Status: ready, Reason: reason, LastTransitionTime: p.node.time()})
+	}
+	if p.byKubelet {
+		setPodCondition(pod, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet,
+			LastTransitionTime: p.node.time(),
+		})
 	}
 	pod.ResourceVersion = ""
 	_, _ = p.node.api.update(pod, "status") // the next status contains the same
@@ -329,6 +356,8 @@ func (n *node) recover() {
 	for _, p := range n.sortedProcesses() {
 		if o := n.api.find(podKind, p.pod.Name); o == nil || o.GetUID() != p.pod.UID {
 			p.kill()
+		} else if p.byKubelet && !p.alive {
+			n.after("kubelet/"+n.name+"/status", p.tearDown)
 		} else if p.terminating && !p.alive {
 			n.after("kubelet/"+n.name+"/status", p.confirmDeletion)
 		} else {

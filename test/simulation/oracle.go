@@ -75,7 +75,7 @@ type oracle struct {
 	// failures and disruptions count the incidents that hit a running attempt.
 	failures, disruptions int
 	nonRetriable          bool
-	// failureTime is when a program of the gang failed last, and not because of SIGTERM.
+	// failureTime is when a program of the gang failed last, and not because of SIGTERM, or a running gang lost a rank.
 	failureTime time.Time
 	// terminatedWithoutLeader is true if ranks exited with code 0 on SIGTERM while no manager observed the gang.
 	terminatedWithoutLeader bool

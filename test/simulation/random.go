@@ -44,6 +44,7 @@ func NewScenario(seed uint64) Scenario {
 	}
 	s.breakNodesAtRandom(rand.New(rand.NewPCG(seed, 4)))
 	s.restartNodesAtRandom(rand.New(rand.NewPCG(seed, 5)))
+	s.terminateByKubeletAtRandom(rand.New(rand.NewPCG(seed, 6)))
 	return s
 }
 
@@ -56,6 +57,21 @@ func (s *Scenario) restartNodesAtRandom(r *rand.Rand) {
 	for range 1 + r.IntN(2) {
 		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: nodeRestarts, Target: r.IntN(4), Value: 5 + r.IntN(40)})
+	}
+	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+}
+
+// terminateByKubeletAtRandom lets kubelets terminate pods in one of four scenarios. In one of four, Jobs whose pods never
+// restart ignore disruptions.
+func (s *Scenario) terminateByKubeletAtRandom(r *rand.Rand) {
+	s.IgnoresDisruptions = r.IntN(4) == 0 && s.PodRestartPolicy == "Never"
+	if r.IntN(4) > 0 {
+		return
+	}
+	last := s.Incidents[len(s.Incidents)-1].At
+	for range 1 + r.IntN(2) {
+		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+		s.Incidents = append(s.Incidents, Incident{At: at, Kind: podTerminated, Target: r.IntN(4), Value: r.IntN(4)})
 	}
 	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
 }

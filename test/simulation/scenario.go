@@ -46,6 +46,8 @@ type Scenario struct {
 	AvoidsNodes bool
 	// Elastic contains the bounds of a gang of one StatefulSet, such as "1:4"; empty for a fixed size.
 	Elastic string
+	// IgnoresDisruptions is true for Jobs whose podFailurePolicy ignores disruptions.
+	IgnoresDisruptions bool
 	// NodeSkews are by how much the clocks of the nodes are ahead, and ManagerSkew that of every second manager.
 	NodeSkews   []time.Duration
 	ManagerSkew time.Duration
@@ -91,6 +93,7 @@ const (
 	writesDenied   incidentKind = "a policy denies writes"
 	writesAllowed  incidentKind = "writes are permitted"
 	podRemoved     incidentKind = "finished pod is removed"
+	podTerminated  incidentKind = "kubelet terminates a pod"
 	podForced      incidentKind = "pod is deleted without a grace period"
 	resizesDenied  incidentKind = "a policy denies more replicas"
 	resizesAllowed incidentKind = "more replicas are permitted"
@@ -102,7 +105,7 @@ const (
 )
 
 // Incident is one thing that happens at a time. Target selects a rank, a node, a member or a kind; Value is
-// an exit code, a number of ranks, a size, or the seconds for which a node is off.
+// an exit code, a number of ranks, a size, the seconds for which a node is off, or those from an exit to the condition.
 type Incident struct {
 	At     time.Duration
 	Kind   incidentKind
@@ -122,8 +125,9 @@ func (s Scenario) String() string {
 	fmt.Fprintf(&out, "programs: exit code %d %s after SIGTERM, abort without peers: %t\n",
 		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers)
 	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s, active deadline %s, elastic %q, "+
-		"waits for lost nodes: %t, avoids nodes: %t\n",
-		s.NonRetriable, s.StartTimeout, s.TTL, s.ActiveDeadline, s.Elastic, s.WaitsForLostNodes, s.AvoidsNodes)
+		"waits for lost nodes: %t, avoids nodes: %t, ignores disruptions: %t\n",
+		s.NonRetriable, s.StartTimeout, s.TTL, s.ActiveDeadline, s.Elastic, s.WaitsForLostNodes, s.AvoidsNodes,
+		s.IgnoresDisruptions)
 	fmt.Fprintf(&out, "clocks ahead: nodes %v, manager %s; calm: %v; late: %v\n",
 		s.NodeSkews, s.ManagerSkew, s.Calm, s.Late)
 	for _, i := range s.Incidents {

@@ -79,6 +79,24 @@ func restartSequences() []sequence {
 		change:    func(s *Scenario) { s.Behavior.AbortsWithoutPeers = true },
 		want:      wantedEnd{disruptions: 1},
 	}, {
+		name: "a kubelet terminates a rank, and its condition follows the exit", shape: oneJob,
+		incidents: []Incident{at(60, podTerminated, 1, 2)},
+		want:      wantedEnd{disruptions: 1, text: "TerminationByKubelet"},
+	}, {
+		name: "a kubelet terminates a rank that exits with code 0", shape: oneJob,
+		incidents: []Incident{at(60, podTerminated, 1, 2)},
+		change:    func(s *Scenario) { s.Behavior.SIGTERMExitCode = 0 },
+		want:      wantedEnd{disruptions: 1, text: "TerminationByKubelet"},
+	}, {
+		name: "a kubelet terminates a rank of a StatefulSet", shape: oneStatefulSet,
+		incidents: []Incident{at(60, podTerminated, 1, 2)},
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "a Job that ignores disruptions replaces a pod while no manager runs", shape: oneJob,
+		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 1), at(120, managerStarts)},
+		change:    func(s *Scenario) { s.IgnoresDisruptions = true },
+		want:      wantedEnd{disruptions: 1, text: "Unobserved"},
+	}, {
 		name: "a restart looks for the first failure next to pods that ended by a clock ahead", shape: oneJob,
 		incidents: []Incident{at(60, rankExits, 1), at(180, podEvicted, 0)},
 		change: func(s *Scenario) {
