@@ -33,7 +33,8 @@ type Defaults struct {
 	Restarts *DefaultValue[int64] `json:"restarts,omitempty"`
 	// Disruptions is the annotation rollcall.training/max-disruptions.
 	Disruptions *DefaultValue[int64] `json:"disruptions,omitempty"`
-	// Queue is the label kueue.x-k8s.io/queue-name of a Job. The default also suspends the Job.
+	// Queue is the label kueue.x-k8s.io/queue-name of a Job. The default also suspends the Job. A Job with the
+	// annotation rollcall.training/queue gets no default.
 	Queue *DefaultValue[string] `json:"queue,omitempty"`
 	// PriorityClass is the priority class of the pods.
 	PriorityClass *DefaultValue[string] `json:"priorityClass,omitempty"`

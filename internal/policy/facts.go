@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -110,8 +111,19 @@ func newFacts(m Member) facts {
 	return f
 }
 
-// queue returns the value of the label of Kueue, also of a StatefulSet.
-func (m Member) queue() string { return m.Workload.Meta().Labels[gang.LabelQueueName] }
+// queues returns the queues that the workload names: that of the gang, and that of the label of Kueue, also of a
+// StatefulSet. Admission replaces the label of a Job by the queue of the gang, but an update can add the label.
+func (m Member) queues() []fieldFact {
+	return slices.DeleteFunc([]fieldFact{
+		{annotationsPath.Key(gang.AnnotationQueue).String(), m.Gang.Queue},
+		{labelsPath.Key(gang.LabelQueueName).String(), m.Workload.Meta().Labels[gang.LabelQueueName]},
+	}, func(f fieldFact) bool { return f.value == "" })
+}
+
+// queue returns the queue of the gang, or else the value of the label of Kueue.
+func (m Member) queue() string {
+	return cmp.Or(m.Gang.Queue, m.Workload.Meta().Labels[gang.LabelQueueName])
+}
 
 func (m Member) priorityClass() string { return m.Workload.Template().Spec.PriorityClassName }
 

@@ -41,7 +41,7 @@ type Limits struct {
 	Images *ImagesLimit `json:"images,omitempty"`
 	// PriorityClass restricts the priority class of the pods.
 	PriorityClass *NameLimit `json:"priorityClass,omitempty"`
-	// Queue restricts the label kueue.x-k8s.io/queue-name.
+	// Queue restricts the label kueue.x-k8s.io/queue-name and the annotation rollcall.training/queue.
 	Queue *NameLimit `json:"queue,omitempty"`
 	// PodSecurity requires a level of the Pod Security Standards of the pod template. The admission of
 	// Kubernetes denies only pods, after the workload exists.

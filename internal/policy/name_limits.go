@@ -79,17 +79,23 @@ func (l *NameLimit) validate(r *reader, path string) {
 
 // check compares a name with the limit: the priority class or the queue.
 func (l *NameLimit) check(key string, f facts, v *violations) {
-	path, purpose, value := labelsPath.Key(gang.LabelQueueName).String(), "queue", f.queue()
+	path, purpose, names := labelsPath.Key(gang.LabelQueueName).String(), "queue", f.queues()
 	if key == "priorityClass" {
-		path, purpose, value = podSpecPath.Child("priorityClassName").String(), "priority class", f.priorityClass()
+		path, purpose, names = podSpecPath.Child("priorityClassName").String(), "priority class", nil
+		if value := f.priorityClass(); value != "" {
+			names = []fieldFact{{path, value}}
+		}
 	}
 	switch {
-	case value == "" && l.Required && len(l.Allow) > 0:
+	case len(names) == 0 && l.Required && len(l.Allow) > 0:
 		v.add(path, "", "is required: the %s; allowed are %s", purpose, joinNames(l.Allow))
-	case value == "" && l.Required:
+	case len(names) == 0 && l.Required:
 		v.add(path, "", "is required: the %s", purpose)
-	case value != "" && len(l.Allow) > 0 && !slices.Contains(l.Allow, value):
-		v.add(path, value, "is not allowed as the %s; allowed are %s", purpose, joinNames(l.Allow))
+	}
+	for _, name := range names {
+		if len(l.Allow) > 0 && !slices.Contains(l.Allow, name.value) {
+			v.add(name.path, name.value, "is not allowed as the %s; allowed are %s", purpose, joinNames(l.Allow))
+		}
 	}
 }
 

@@ -87,7 +87,11 @@ func (t target) findEntry(w gang.Workload) (entries *map[string]string, path *fi
 	switch t.kind {
 	case Restarts:
 		return &w.Meta().Annotations, annotations, gang.AnnotationMaxRestarts
-	case Queue:
+	case Queue: // admission replaces the label by the annotation if the workloads of the gang wait as one
+		ofGang := w.Meta().Annotations[gang.AnnotationQueue]
+		if ofGang != "" && w.Meta().Labels[gang.LabelQueueName] == "" && !w.IsManagedExternally() {
+			return &w.Meta().Annotations, annotations, gang.AnnotationQueue
+		}
 		return &w.Meta().Labels, labels, gang.LabelQueueName
 	case Label:
 		return &w.Meta().Labels, labels, t.name
