@@ -70,6 +70,7 @@
 // What a pass reads:
 //
 //   - observe.go: the pods of a gang, and the members in the API server before a decision
+//   - whole_workloads.go: members with the fields that the cache does not contain, within a bound of memory
 //   - queue_watch.go: Workloads of Kueue
 //   - queue.go: whether a queue resumes a workload
 //   - membership.go: missing members

@@ -230,10 +230,11 @@ func (r *Reconciler) resumeFromQueue(ctx context.Context, g *observedGang, next 
 	if len(suspended) == 0 || slices.ContainsFunc(suspended, member.isResetPending) {
 		return nil
 	}
-	whole, err := r.readWholes(ctx, suspended)
-	if err != nil {
-		return err
-	}
+	return r.useWholes(ctx, suspended, func(whole []member) error { return r.resumeWholes(ctx, g, whole, next) })
+}
+
+// resumeWholes resumes the given whole members.
+func (r *Reconciler) resumeWholes(ctx context.Context, g *observedGang, whole []member, next lifecycle.State) error {
 	resumed, err := r.placeInQueue(ctx, g, whole)
 	if errors.Is(err, kueue.ErrUnsupported) {
 		return r.changeQueueStatus(ctx, g, func(w *unstructured.Unstructured, now time.Time) error {

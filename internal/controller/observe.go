@@ -79,32 +79,6 @@ func (r *Reconciler) isCacheCurrent(ctx context.Context, g *observedGang) bool {
 	return true
 }
 
-// readWhole reads a member from the API server with the fields that the cache does not contain. The error is
-// errChildChanging if the cache has another version.
-func (r *Reconciler) readWhole(ctx context.Context, m member) (gang.Workload, error) {
-	whole, _ := gang.NewWorkload(m.Kind())
-	object := whole.Object().(client.Object)
-	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m.clientObject()), object); err != nil {
-		return whole, fmt.Errorf("reading %s: %w", m.Meta().Name, err)
-	}
-	if object.GetResourceVersion() != m.Meta().ResourceVersion {
-		return whole, errChildChanging
-	}
-	return whole, nil
-}
-
-// readWholes returns members with their whole workloads in the API server.
-func (r *Reconciler) readWholes(ctx context.Context, members []member) ([]member, error) {
-	out := slices.Clone(members)
-	for i := range out {
-		var err error
-		if out[i].Workload, err = r.readWhole(ctx, out[i]); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
 // readInjectedReplicas returns the size with which the ranks of a StatefulSet are configured; nil if it is not known.
 func readInjectedReplicas(w gang.Workload) *int32 {
 	record, err := injection.ReadRecord(w)

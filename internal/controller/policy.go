@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
@@ -129,25 +129,24 @@ func (r *Reconciler) policyKey(current *policy.Policy, namespace policy.Namespac
 const maxReportedFindings = 5
 
 // judgeGang returns the judgment of one gang. Each rule is in it once, with the finding of the
-// first member that violates it. Rules can read each field, so the members are read from the API server: the
-// cache contains only a part of them.
+// first member that violates it. A gang that needs too much memory is not compared.
 func (r *Reconciler) judgeGang(
 	ctx context.Context, current *policy.Policy, namespace policy.Namespace, g *observedGang,
 ) (judgment, error) {
+	release, err := acquireWholeReads(ctx, g.Members)
+	if err != nil {
+		return judgment{}, err
+	}
+	defer release()
+	members, err := r.readForPolicy(ctx, g.Members)
+	if errors.Is(err, errTooMuchMemory) {
+		return judgment{message: "The gang cannot be compared with the policy of the cluster: " + err.Error()}, nil
+	} else if err != nil {
+		return judgment{}, err
+	}
 	in := policy.Input{Namespace: namespace, Now: r.Clock.Now()}
-	for _, m := range g.Members {
-		if m.Result == nil {
-			continue
-		}
-		whole, _ := gang.NewWorkload(m.Kind())
-		err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m.clientObject()), whole.Object().(client.Object))
-		if client.IgnoreNotFound(err) != nil {
-			return judgment{}, fmt.Errorf("reading %s for the policy: %w", m.Meta().Name, err)
-		}
-		if err != nil || whole.Meta().UID != m.Meta().UID {
-			continue // deleted, which causes another pass
-		}
-		in.Members = append(in.Members, policy.Member{Gang: m.Result.Gang, Workload: whole})
+	for _, m := range members {
+		in.Members = append(in.Members, policy.Member{Gang: m.Result.Gang, Workload: m.Workload})
 	}
 	var result judgment
 	var lines []string

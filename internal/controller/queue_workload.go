@@ -15,10 +15,17 @@ import (
 
 // createQueueWorkload creates the Workload of a gang whose workloads all exist.
 func (r *Reconciler) createQueueWorkload(ctx context.Context, g *observedGang) error {
-	whole, err := r.readWholes(ctx, g.Members)
-	if err != nil {
-		return err
+	err := r.useWholes(ctx, g.Members, func(whole []member) error { return r.createQueueWorkloadOf(ctx, g, whole) })
+	if errors.Is(err, errTooMuchMemory) {
+		g.queued.problem = "The gang cannot wait in a queue: " + err.Error()
+		g.pass.requeueAfter(rejectionRetryInterval)
+		return nil
 	}
+	return err
+}
+
+// createQueueWorkloadOf creates the Workload of a gang with the given whole members.
+func (r *Reconciler) createQueueWorkloadOf(ctx context.Context, g *observedGang, whole []member) error {
 	for _, m := range whole {
 		m.lastStatus().QueueNodes.RemoveFrom(&m.Template().Spec)
 	}

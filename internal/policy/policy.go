@@ -232,7 +232,9 @@ func (p *Policy) Judge(in Input) [][]Finding {
 	if p == nil || p.ceiling == ModeOff {
 		return findings
 	}
-	for i, e := range in.newEvaluations() {
+	evaluations := in.newEvaluations()
+	for i, e := range evaluations {
+		evaluations[i] = nil // its variables contain the workload as a tree, which needs more memory than the workload
 		for _, c := range p.checksOf(e) {
 			var found violations
 			c.run(e, &found)
