@@ -67,7 +67,8 @@ func countInstructions(pattern *syntax.Regexp) int {
 // patternFunctions are the functions of CEL with a regular expression, which is the first argument after the text.
 var patternFunctions = map[string]bool{"matches": true, "find": true, "findAll": true}
 
-// checkPatternsOfExpression is checkPattern for the patterns in an expression, which CEL compiles with it.
+// checkPatternsOfExpression is checkPattern for the patterns in an expression, which CEL compiles with it. A pattern
+// that is not a literal is a mistake: CEL would compile it for each gang without a bound, and a user could choose it.
 func (r *reader) checkPatternsOfExpression(path string, ast *cel.Ast) bool {
 	valid := true
 	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
@@ -78,10 +79,14 @@ func (r *reader) checkPatternsOfExpression(path string, ast *cel.Ast) bool {
 		if !e.AsCall().IsMemberFunction() && len(args) > 0 {
 			args = args[1:]
 		}
-		if len(args) == 0 || args[0].Kind() != celast.LiteralKind {
+		if len(args) == 0 {
 			return
 		}
-		if pattern, ok := args[0].AsLiteral().(types.String); ok {
+		if args[0].Kind() != celast.LiteralKind {
+			r.add(path, "the regular expression of %s must be a literal text; compare other texts by ==, contains, "+
+				"startsWith or endsWith", e.AsCall().FunctionName())
+			valid = false
+		} else if pattern, ok := args[0].AsLiteral().(types.String); ok {
 			valid = r.checkPattern(path, string(pattern))
 		}
 	}))

@@ -74,7 +74,7 @@ func (p Problem) String() string {
 // limits. The policy is nil if a problem is not only advice. The frameworks are those that limits may
 // name.
 func Read(source string, text []byte, frameworks gang.Frameworks) (*Policy, []Problem) {
-	r := &reader{source: source, frameworks: frameworks}
+	r := &reader{source: source, frameworks: frameworks, minimal: newMinimalEvaluation()}
 	file, ok := r.decode(text)
 	if ok {
 		r.validateFile(&file)
@@ -97,6 +97,8 @@ type reader struct {
 	problems   []Problem
 	// instructions is the number of instructions of all regular expressions.
 	instructions int
+	// minimal evaluates all rules of the file, so that they have one limit of the cost.
+	minimal *evaluation
 }
 
 func (r *reader) failed() bool {
@@ -200,17 +202,20 @@ func (r *reader) validateFile(file *File) {
 		r.add("profiles", "has %d profiles; at most %d are allowed", len(file.Profiles), MaxProfiles)
 		return
 	}
+	rules := len(file.Cluster.Rules)
+	for i := range file.Profiles {
+		rules += len(file.Profiles[i].Rules)
+	}
+	if rules > MaxRules { // before they are evaluated
+		r.add("", "has %d rules; at most %d are allowed", rules, MaxRules)
+		return
+	}
 	r.validateScope("cluster.", &file.Cluster)
 	r.adviseDefaults("cluster.", file.Cluster.Defaults, file.Cluster.Limits, "cluster.")
 	r.adviseRestarts("cluster.", file.Mode, file.Cluster.Limits, file.Cluster.Defaults)
 	r.validateUnlabeled(file.Unlabeled)
-	rules := len(file.Cluster.Rules)
 	for i := range file.Profiles {
 		r.validateProfile(fmt.Sprintf("profiles[%d].", i), file, i)
-		rules += len(file.Profiles[i].Rules)
-	}
-	if rules > MaxRules {
-		r.add("", "has %d rules; at most %d are allowed", rules, MaxRules)
 	}
 	for i, e := range file.Exemptions {
 		r.validateExemption(fmt.Sprintf("exemptions[%d]", i), *file, e)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -189,15 +190,19 @@ func (r *reader) validateRule(path string, rule *Rule) {
 	if strings.ContainsAny(rule.Message, "\n\r") {
 		r.add(path+".message", "must be one line")
 	}
-	rule.expression = r.compileExpression(path+".expression", rule.Expression)
+	var isBounded, isWhenBounded bool
+	rule.expression, isBounded = r.compileExpression(path+".expression", rule.Expression)
 	if rule.When != "" {
-		rule.when = r.compileExpression(path+".when", rule.When)
+		rule.when, isWhenBounded = r.compileExpression(path+".when", rule.When)
+		isBounded = isBounded && isWhenBounded
 	}
-	if r.failed() {
+	if r.failed() || !isBounded {
 		return
 	}
 	// An expression that fails on a gang without labels would deny such gangs without a reason.
-	if _, err := rule.evaluate(newMinimalEvaluation()); err != nil {
+	if _, err := rule.evaluate(r.minimal); errors.Is(err, errCostExceeded) {
+		r.add(path, "%v", err)
+	} else if err != nil {
 		r.add(path, "fails for a gang without any labels: %v; "+
 			"read optional values as in gang.labels[?'team'].orValue('') or has(gang.runtime)", err)
 	}
@@ -215,17 +220,18 @@ func newMinimalEvaluation() *evaluation {
 	return e
 }
 
-// compileExpression returns the program of an expression, or nil after it reported a mistake.
-func (r *reader) compileExpression(path, expression string) cel.Program {
+// compileExpression returns the program of an expression, or nil after it reported a mistake. It returns false if only
+// the gang bounds what the evaluation needs; see [hasBoundedValues].
+func (r *reader) compileExpression(path, expression string) (cel.Program, bool) {
 	env, err := newRuleEnvironment()
 	if err != nil {
 		r.add(path, "%v", err)
-		return nil
+		return nil, false
 	}
 	ast, issues := env.Parse(expression)
 	if issues.Err() == nil {
 		if !r.checkPatternsOfExpression(path, ast) {
-			return nil
+			return nil, false
 		}
 		ast, issues = env.Check(ast)
 	}
@@ -233,21 +239,22 @@ func (r *reader) compileExpression(path, expression string) cel.Program {
 		for _, e := range issues.Errors() {
 			r.add(path, "column %d: %s", e.Location.Column()+1, e.Message)
 		}
-		return nil
+		return nil, false
 	}
 	if ast.OutputType() != cel.BoolType {
 		r.add(path, "must be true or false, and is of the type %s", ast.OutputType())
-		return nil
+		return nil, false
 	}
 	program, err := env.Program(ast,
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost, cel.OptPartialEval),
 		cel.CostLimit(celconfig.PerCallLimit),
 		cel.CostTracking(&library.CostEstimator{}),
-		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency),
+		cel.CustomDecoratorV2(boundQuantities))
 	if err != nil {
 		r.add(path, "%v", err)
 	}
-	return program
+	return program, hasBoundedValues(ast)
 }
 
 // outcome is the result of an expression.
