@@ -28,8 +28,8 @@ const (
 	// (k8s.io/apiserver pkg/server, MaxRequestBodyBytes), and etcd stores up to 1.5 MiB of an object. An
 	// update contains the object twice.
 	maxRequestBytes = 2 << 20
-	// headBytes is the length of the beginning of a request that contains the UID, the kind and the
-	// operation. They and the namespace precede the object (k8s.io/api/admission/v1, AdmissionRequest).
+	// headBytes is the length of the beginning of a request that contains the UID and the kind, and the operation unless
+	// the name is long. They precede the object (k8s.io/api/admission/v1, AdmissionRequest).
 	headBytes = 4 << 10
 	// maxValues is the maximum number of JSON values in a request. A StatefulSet with 2,000 variables has
 	// 28,000, including managedFields and the previous object.
@@ -71,7 +71,7 @@ func limitRequests(l *connections.Limiter, h http.Handler) http.Handler {
 			http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		if !request.AcquireSlot(gjson.GetBytes(body[:min(len(body), headBytes)], "request.namespace").String()) {
+		if !request.AcquireSlot(readNamespace(body)) {
 			refuseRequest(w, r, body, newTooManyRequests(
 				fmt.Sprintf("Rollcall handles %d other requests", connections.MaxRequests)))
 			return
@@ -86,6 +86,10 @@ func limitRequests(l *connections.Limiter, h http.Handler) http.Handler {
 		}))
 	})
 }
+
+// readNamespace returns the namespace of a request; empty without one. API servers send it before the object, so that
+// the object is not read. The name precedes it and can have megabytes: admission runs before its validation.
+func readNamespace(body []byte) string { return gjson.GetBytes(body, "request.namespace").String() }
 
 // readBody reads a request of up to maxRequestBytes. After an error it returns what it has read. It reads only the
 // beginning of a request with a larger length.

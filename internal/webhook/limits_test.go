@@ -77,6 +77,19 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
+// TestAttackLongName checks that a request with a long name counts in its namespace.
+func TestAttackLongName(t *testing.T) {
+	request := &admissionv1.AdmissionRequest{UID: "1", Name: strings.Repeat("n", 1<<20), Namespace: "team"}
+	request.Object.Raw = []byte(`{"metadata":{"namespace":"other"}}`)
+	body, err := json.Marshal(admissionv1.AdmissionReview{Request: request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readNamespace(body); got != "team" {
+		t.Errorf("the namespace is %q", got)
+	}
+}
+
 // TestSlowRequest checks that a request that does not arrive in time has a code that makes clients retry.
 func TestSlowRequest(t *testing.T) {
 	h := limitRequests(connections.NewLimiter(1), http.NotFoundHandler())
