@@ -89,18 +89,15 @@ func (r *Reconciler) listBoundHosts(ctx context.Context, g *observedGang, own ga
 	return hosts, nil
 }
 
-// orderHosts returns bound hosts in the order of the network. The nodes are read once for each attempt, from the cache
-// of the API server.
+// orderHosts returns bound hosts in the order of the network.
 func (r *Reconciler) orderHosts(ctx context.Context, hosts []hostfile.Host, own gang.Gang) (string, error) {
-	nodes := &metav1.PartialObjectMetadataList{}
-	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	err := r.APIReader.List(ctx, nodes, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
-	if err != nil {
-		return "", fmt.Errorf("reading the labels of nodes: %w", err)
+	nodes := make([]string, len(hosts))
+	for i, host := range hosts {
+		nodes[i] = host.Location[0]
 	}
-	labels := map[string]map[string]string{}
-	for _, node := range nodes.Items {
-		labels[node.Name] = node.Labels
+	labels, err := r.nodeLabels.find(ctx, r.APIReader, r.Clock.Now(), nodes, own.RankOrder)
+	if err != nil {
+		return "", err
 	}
 	for i := range hosts {
 		name, location := hosts[i].Location[0], []string(nil)
@@ -123,13 +120,16 @@ func (r *Reconciler) listMemberPods(ctx context.Context, g *observedGang, worklo
 }
 
 // writeHostOrder creates or updates the ConfigMap with the order of bound hosts. It never changes a ConfigMap that
-// Rollcall has not created, and reads no nodes for it.
+// Rollcall has not created or that is being deleted, and reads no nodes for it.
 func (r *Reconciler) writeHostOrder(
 	ctx context.Context, g *observedGang, first *injectors.Result, hosts []hostfile.Host,
 ) error {
 	have, err := r.getHostOrder(ctx, first)
 	if err != nil {
 		return err
+	}
+	if have != nil && have.DeletionTimestamp != nil {
+		return errChildChanging // a finalizer of a user can keep it
 	}
 	order, err := r.orderHosts(ctx, hosts, first.Gang)
 	if err != nil {
@@ -160,13 +160,13 @@ func (r *Reconciler) writeHostOrder(
 // deleteHostOrder deletes the ConfigMap with the order if it exists.
 func (r *Reconciler) deleteHostOrder(ctx context.Context, first *injectors.Result) error {
 	have, err := r.getHostOrder(ctx, first)
-	if err != nil || have == nil {
+	if err != nil || have == nil || have.DeletionTimestamp != nil {
 		return err
 	}
 	return r.deleteChild(ctx, "ConfigMap", have)
 }
 
-// getHostOrder returns the ConfigMap with the order; nil if it does not exist or is being deleted.
+// getHostOrder returns the ConfigMap with the order; nil if it does not exist.
 func (r *Reconciler) getHostOrder(ctx context.Context, first *injectors.Result) (*corev1.ConfigMap, error) {
 	have := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: first.Gang.Namespace, Name: first.Children.HostOrder}
@@ -178,8 +178,6 @@ func (r *Reconciler) getHostOrder(ctx context.Context, first *injectors.Result) 
 		return nil, fmt.Errorf("reading the ConfigMap %s: %w", key.Name, err)
 	case !isChildOf(have, first.Gang.Name):
 		return nil, fmt.Errorf("the ConfigMap %s is not of this gang; delete it", key.Name)
-	case have.DeletionTimestamp != nil:
-		return nil, nil
 	}
 	return have, nil
 }

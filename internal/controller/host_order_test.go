@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 )
 
 // newOrderedJob returns a member of a gang of a launcher and 3 workers, whose launcher orders its hosts.
@@ -116,32 +118,92 @@ func TestHostOrderOfNextGang(t *testing.T) {
 	}
 }
 
-// TestForeignHostOrder checks that Rollcall does not change a ConfigMap of somebody else, and reads no nodes for it.
-func TestForeignHostOrder(t *testing.T) {
-	worker := newOrderedJob(t, "worker", 3)
-	objects := []client.Object{
-		newOrderedJob(t, "launcher", 1), worker,
-		&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train-rollcall-hosts-3"},
-			Data:       map[string]string{"hosts": "mine"},
-		},
+// TestAttackHostOrder checks that Rollcall does not change a ConfigMap of somebody else or one that a user keeps by a
+// finalizer, and reads no nodes for it.
+func TestAttackHostOrder(t *testing.T) {
+	order := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train-rollcall-hosts-3"}}
+	order.Data = map[string]string{"hosts": "mine"}
+	kept := order.DeepCopy()
+	kept.Labels = map[string]string{gang.LabelGang: "train", injectors.LabelManagedBy: injectors.ManagedBy}
+	kept.DeletionTimestamp, kept.Finalizers = ptr.To(metav1.NewTime(testStartTime)), []string{"example.com/keep"}
+	for name, test := range map[string]struct {
+		order     *corev1.ConfigMap
+		wantError bool
+	}{
+		"a ConfigMap of somebody else":       {order: order, wantError: true},
+		"a ConfigMap that a finalizer keeps": {order: kept},
+	} {
+		t.Run(name, func(t *testing.T) {
+			worker := newOrderedJob(t, "worker", 3)
+			objects := []client.Object{newOrderedJob(t, "launcher", 1), worker, test.order}
+			for i := range 3 {
+				pod := newUnboundPod(worker, fmt.Sprint(i))
+				pod.Spec.NodeName = "node"
+				objects = append(objects, pod)
+			}
+			w := newTestCluster(t, objects...)
+			w.APIReader = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+					t.Error("the pass reads all nodes")
+					return nil
+				},
+			})
+			if _, err := w.Reconcile(t.Context(), trainRequest); (err != nil) != test.wantError {
+				t.Errorf("the pass has the error %v", err)
+			}
+			if got := w.getHostOrder(t); got != "mine" {
+				t.Errorf("the ConfigMap contains %q", got)
+			}
+		})
 	}
-	for i := range 3 {
-		pod := newUnboundPod(worker, fmt.Sprint(i))
-		pod.Spec.NodeName = "node"
-		objects = append(objects, pod)
-	}
-	w := newTestCluster(t, objects...)
-	w.APIReader = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
-		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-			t.Error("the pass reads all nodes")
-			return nil
-		},
-	})
-	if _, err := w.Reconcile(t.Context(), trainRequest); err == nil {
-		t.Error("the pass has no error")
-	}
-	if got := w.getHostOrder(t); got != "mine" {
-		t.Errorf("the ConfigMap of somebody else contains %q", got)
+}
+
+// TestAttackNodeLabels checks that gangs share what is read of the nodes, and that the nodes are read in pages.
+func TestAttackNodeLabels(t *testing.T) {
+	var lists []client.ListOptions
+	reader := interceptor.NewClient(newTestCluster(t).Client.(client.WithWatch), interceptor.Funcs{List: func(
+		_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption,
+	) error {
+		options := (&client.ListOptions{}).ApplyOptions(opts)
+		lists = append(lists, *options)
+		node, next := "a", "2"
+		if options.Continue == next {
+			node, next = "b", ""
+		}
+		nodes := list.(*metav1.PartialObjectMetadataList)
+		nodes.Continue = next
+		nodes.Items = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{
+			Name: node, Labels: map[string]string{"rack": node, "block": "1", "other": "x"},
+		}}}
+		return nil
+	}})
+	n := &nodeLabels{}
+	for _, step := range []struct {
+		name  string
+		after time.Duration
+		nodes []string
+		keys  []string
+		reads int
+	}{
+		{name: "the first gang", nodes: []string{"b"}, keys: []string{"rack"}, reads: 1},
+		{name: "another gang with the same label", after: time.Second, nodes: []string{"a"}, keys: []string{"rack"}},
+		{name: "another label", after: time.Second, nodes: []string{"a"}, keys: []string{"block"}, reads: 1},
+		{name: "both labels", after: time.Second, nodes: []string{"a"}, keys: []string{"block", "rack"}},
+		{name: "a new node", after: time.Second, nodes: []string{"c"}, keys: []string{"rack"}, reads: 1},
+		{name: "old labels", after: time.Minute, nodes: []string{"a"}, keys: []string{"rack"}, reads: 1},
+	} {
+		lists = nil
+		labels, err := n.find(t.Context(), reader, testStartTime.Add(step.after), step.nodes, step.keys)
+		if err != nil || labels["b"]["rack"] != "b" || labels["b"]["other"] != "" {
+			t.Errorf("%s: the labels are %v, error %v", step.name, labels, err)
+		}
+		if len(lists) != 2*step.reads {
+			t.Errorf("%s: %d pages are read, want %d", step.name, len(lists), 2*step.reads)
+		}
+		for _, options := range lists {
+			if options.Limit != nodesPerPage {
+				t.Errorf("%s: a page has %d nodes", step.name, options.Limit)
+			}
+		}
 	}
 }

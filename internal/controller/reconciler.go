@@ -57,7 +57,8 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	Options
 
-	sessions sessions
+	sessions   sessions
+	nodeLabels nodeLabels
 	// reportRetryTime is the time in nanoseconds at which the API of the reports is looked for; 0 if it was never missing.
 	reportRetryTime atomic.Int64
 	// queueWatch is nil without QueueGangs.
