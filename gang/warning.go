@@ -1,6 +1,10 @@
 package gang
 
-import "k8s.io/apimachinery/pkg/util/validation/field"
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
 
 // Warning is a remark about a workload that does not prevent its admission: a setting has no
 // effect, or is probably a mistake.
@@ -40,4 +44,14 @@ func (ws Warnings) Strings() []string {
 		}
 	}
 	return lines
+}
+
+// LimitWarnings returns at most [MaxErrors] warnings, and one that states how many warnings it leaves out. It does not
+// change its argument.
+func LimitWarnings(ws Warnings) Warnings {
+	omitted := len(ws) - MaxErrors
+	if omitted <= 0 {
+		return ws
+	}
+	return append(ws[:MaxErrors:MaxErrors], Warning{Message: fmt.Sprintf("the list omits %d more warnings", omitted)})
 }

@@ -47,20 +47,33 @@ func Worst(findings []Finding) Mode {
 // is worse if it changed and still violates the policy. A rule in CEL has no value, so no update makes its violation
 // worse.
 func Worsened(before, after []Finding) []Finding {
+	type check struct {
+		rule    string
+		unknown bool
+	}
+	type violation struct {
+		check
+		value, message string
+	}
+	same, excesses := map[violation]bool{}, map[check]float64{}
+	for _, f := range before {
+		c := check{f.Rule, f.Unknown}
+		same[violation{c, f.Value, f.Message}] = true
+		excesses[c] = max(excesses[c], f.excess)
+	}
 	return slices.DeleteFunc(slices.Clone(after), func(f Finding) bool {
-		return slices.ContainsFunc(before, func(old Finding) bool {
-			isSame := old.Value == f.Value && old.Message == f.Message
-			isNumber := f.excess > 0
-			return old.Rule == f.Rule && old.Unknown == f.Unknown && (isSame || isNumber && old.excess >= f.excess)
-		})
+		c := check{f.Rule, f.Unknown}
+		isNumber := f.excess > 0
+		return same[violation{c, f.Value, f.Message}] || isNumber && excesses[c] >= f.excess
 	})
 }
 
 // sortFindings sorts findings by consequence, then by rule and field.
 func sortFindings(findings []Finding) {
+	modes := Modes()
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(
-			cmp.Compare(slices.Index(Modes(), a.Mode), slices.Index(Modes(), b.Mode)),
+			cmp.Compare(slices.Index(modes, a.Mode), slices.Index(modes, b.Mode)),
 			strings.Compare(a.Rule, b.Rule),
 			strings.Compare(a.Field, b.Field),
 		)

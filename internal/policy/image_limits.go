@@ -7,10 +7,15 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+
+	"rollcall.training/gang"
 )
 
 // anyFramework is the key of [ImagesLimit.Allow] for frameworks without a key.
 const anyFramework = "*"
+
+// maxShownImages is the maximum number of registries and repositories in the message for each image.
+const maxShownImages = 10
 
 func (l *ImagesLimit) validate(r *reader, path string) {
 	if len(l.Allow) == 0 && len(l.Deny) == 0 && !l.Digests {
@@ -55,30 +60,42 @@ func (l *ImagesLimit) check(_ string, f facts, v *violations) {
 	if !restricted {
 		allowed, restricted = l.Allow[anyFramework]
 	}
+	allowedNames := gang.SummarizeNames(allowed, maxShownImages)
+	allowed, denied := normalizeEntries(allowed), normalizeEntries(l.Deny)
 	for _, image := range f.images {
 		named, err := reference.ParseNormalizedNamed(image.value)
 		if err != nil {
 			continue // the API server accepts the image, and the kubelet reports that it is invalid
 		}
-		matches := func(entry string) bool { return containsImage(entry, named) }
-		denied := slices.IndexFunc(l.Deny, matches)
+		name := normalizeName(named.Name())
+		matches := func(entry string) bool { return containsImage(entry, name) }
+		entry := slices.IndexFunc(denied, matches)
 		_, hasDigest := named.(reference.Digested)
 		switch {
 		case restricted && !slices.ContainsFunc(allowed, matches):
-			v.add(image.path, image.value, "is %s, which is not allowed; allowed are %s", named.Name(), joinNames(allowed))
-		case denied >= 0:
-			v.add(image.path, image.value, "is %s, and images of %s are not allowed", named.Name(), l.Deny[denied])
+			v.add(image.path, image.value, "is %s, which is not allowed; allowed are %s", named.Name(), allowedNames)
+		case entry >= 0:
+			v.add(image.path, image.value, "is %s, and images of %s are not allowed", named.Name(), l.Deny[entry])
 		case l.Digests && !hasDigest:
 			v.add(image.path, image.value, "must have a digest, such as image@sha256:…")
 		}
 	}
 }
 
-// containsImage reports whether an image belongs to a registry or repository. The entry matches entire
-// components of the path.
-func containsImage(entry string, image reference.Named) bool {
-	entry, name := normalizeName(strings.TrimSuffix(entry, "/")), normalizeName(image.Name())
-	return name == entry || strings.HasPrefix(name, entry+"/")
+// normalizeEntries returns the normalized names of registries and repositories.
+func normalizeEntries(entries []string) []string {
+	var names []string
+	for _, entry := range entries {
+		names = append(names, normalizeName(strings.TrimSuffix(entry, "/")))
+	}
+	return names
+}
+
+// containsImage reports whether the image with a normalized name belongs to a normalized registry or repository. The
+// entry matches entire components of the path.
+func containsImage(entry, name string) bool {
+	rest, ok := strings.CutPrefix(name, entry)
+	return ok && (rest == "" || rest[0] == '/')
 }
 
 // dockerHub are the other names of the registry docker.io.

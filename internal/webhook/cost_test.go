@@ -18,6 +18,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/policy"
 	"rollcall.training/internal/testing/adversarial"
 	"rollcall.training/internal/webhook"
 )
@@ -161,4 +162,44 @@ func readResponseCode(t testing.TB, w *httptest.ResponseRecorder) int {
 		return http.StatusOK
 	}
 	return int(review.Response.Result.Code)
+}
+
+// TestAttackFindings checks that a workload with many violations of one limit costs as little as any other.
+func TestAttackFindings(t *testing.T) {
+	const maxResponseBytes = 64 << 10
+	const object = `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"train","namespace":"team",` +
+		`"labels":{"rollcall.training/framework":"generic"}},"spec":{"replicas":2,"template":{"spec":{"containers":` +
+		`[{"name":"main","image":"evil/a"}],"volumes":[%s]}}}}`
+	var volumes, repositories []string
+	for i := range 4900 {
+		volumes = append(volumes, fmt.Sprintf(`{"name":"v%d","image":{"reference":"evil/a%d"}}`, i, i))
+	}
+	for i := range 200 {
+		repositories = append(repositories, fmt.Sprintf("registry.example.com/repository-%d/", i))
+	}
+	admitted := string(admit(t, gang.StatefulSet, fmt.Sprintf(object, strings.Join(volumes, ","))))
+	for _, mode := range []policy.Mode{policy.ModeEnforce, policy.ModeWarn} {
+		text := fmt.Sprintf("mode: %s\ncluster: {limits: {images: {allow: {'*': [%s]}}}}",
+			mode, strings.Join(repositories, ", "))
+		enforcer := newEnforcer(&testPolicies{policy: readPolicy(t, text)})
+		server := ctrlwebhook.NewServer(ctrlwebhook.Options{})
+		webhook.Register(server, webhook.Options{
+			Engine: newEngine(), Policy: enforcer, Draining: func() bool { return false },
+		})
+		for _, operation := range []admissionv1.Operation{admissionv1.Create, admissionv1.Update} {
+			review := newReview(gang.StatefulSet, operation, admitted)
+			c, response := measureCost(t, server.WebhookMux(), webhook.ValidatePath, review)
+			isDenied := mode == policy.ModeEnforce && operation == admissionv1.Create
+			if code := readResponseCode(t, response); (code == http.StatusOK) == isDenied {
+				t.Errorf("%s, %s: the code is %d", mode, operation, code)
+			}
+			if c.allocated > maxAllocatedBytes || c.response > maxResponseBytes {
+				t.Errorf("%s, %s: %d MiB were allocated for a response of %d KiB",
+					mode, operation, c.allocated>>20, c.response>>10)
+			}
+			if want := "the list omits 4881 more"; !strings.Contains(response.Body.String(), want) {
+				t.Errorf("%s, %s: the response does not contain %q", mode, operation, want)
+			}
+		}
+	}
 }

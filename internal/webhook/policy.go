@@ -3,13 +3,13 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -194,8 +194,9 @@ type findings struct {
 func (f *findings) ignoreExisting(before []policy.Finding) {
 	after := f.introduced
 	f.introduced = policy.Worsened(before, after)
+	introduced := sets.New(f.introduced...)
 	for _, finding := range after {
-		if !slices.Contains(f.introduced, finding) {
+		if !introduced.Has(finding) {
 			f.existing = append(f.existing, finding)
 		}
 	}
@@ -227,7 +228,7 @@ func (f findings) respond(w gang.Workload) admission.Response {
 			w.GroupKind(), gang.ShortenText(w.Meta().Name), gang.LimitErrors(errs)))
 	}
 	response.AuditAnnotations = f.auditAnnotations()
-	return response.WithWarnings(warnings.Strings()...)
+	return response.WithWarnings(gang.LimitWarnings(warnings).Strings()...)
 }
 
 // newFieldError returns a finding as an error of a field.
