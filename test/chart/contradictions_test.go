@@ -118,6 +118,49 @@ func TestConditionNames(t *testing.T) {
 	}
 }
 
+// TestAttackSelectors checks that no value lets a user exclude a workload from the webhooks, and so from the policy.
+func TestAttackSelectors(t *testing.T) {
+	condition := func(expression string) []any {
+		return []any{map[string]any{"name": "own", "expression": expression}}
+	}
+	selector := map[string]any{"matchLabels": map[string]any{"a": "b"}}
+	for name, test := range map[string]struct {
+		path  string
+		value any
+		want  string
+	}{
+		"a label of the workload": {
+			path: "webhook.objectSelector", value: selector, want: "webhook.objectSelector: with policy.enabled",
+		},
+		"a field of the workload": {
+			path: "webhook.matchConditions", value: condition("!('a' in object.metadata.labels)"),
+			want: "the condition own reads the object",
+		},
+		"a field of the workload before": {
+			path: "webhook.matchConditions", value: condition("oldObject == null"), want: "the condition own reads the object",
+		},
+		"the name of the workload": {
+			path: "webhook.matchConditions", value: condition("request.name != 'a'"), want: "the condition own reads the object",
+		},
+		"the user": {
+			path: "webhook.matchConditions", value: condition("request.userInfo.username != 'a'"),
+		},
+		"the namespace of the request": {path: "webhook.matchConditions", value: condition("request.namespace != 'a'")},
+		"a label of the namespace":     {path: "webhook.namespaceSelector", value: selector},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := template(t, newValues(map[string]any{test.path: test.value, "policy.enabled": true}))
+			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("with a policy, the error is %v, want %q", err, test.want)
+			}
+			if _, err := template(t, newValues(map[string]any{test.path: test.value})); err != nil {
+				t.Errorf("without a policy, the error is %v", err)
+			}
+		})
+	}
+}
+
 // TestImageIsRequired checks that no default image exists, because the project publishes none.
 func TestImageIsRequired(t *testing.T) {
 	_, err := runHelm(t, "template", installation.Release, chartDir)

@@ -7,6 +7,7 @@ earlier version. */}}
 {{- include "rollcall.validateNetwork" .Values -}}
 {{- include "rollcall.validateAccounts" . -}}
 {{- include "rollcall.validateAdditions" . -}}
+{{- include "rollcall.validateConditions" . -}}
 {{- include "rollcall.validatePolicy" .Values.policy -}}
 {{- include "rollcall.validateScheduling" .Values -}}
 {{- end -}}
@@ -123,6 +124,21 @@ policies and the permissions differ. */}}
 {{- fail (printf "webhook.matchConditions: the name %s is in use; rename the condition" .name) -}}
 {{- end -}}
 {{- $names = append $names .name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* rollcall.validateConditions fails if a user could escape the policy by a label or a name that excludes a labeled
+workload from the webhooks. */}}
+{{- define "rollcall.validateConditions" -}}
+{{- if .Values.policy.enabled -}}
+{{- if .Values.webhook.objectSelector -}}
+{{- fail "webhook.objectSelector: with policy.enabled, users could escape the policy by a label; remove the selector, or exclude namespaces with webhook.namespaceSelector" -}}
+{{- end -}}
+{{- range .Values.webhook.matchConditions -}}
+{{- if regexMatch "[oO]bject|request\\.name\\b" .expression -}}
+{{- fail (printf "webhook.matchConditions: the condition %s reads the object, so that with policy.enabled, users could escape the policy; use only request.userInfo, request.namespace or request.operation" .name) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
