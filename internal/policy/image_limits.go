@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,10 @@ const anyFramework = "*"
 
 // maxShownImages is the maximum number of registries and repositories in the message for each image.
 const maxShownImages = 10
+
+// imageID matches the ID of an image, also a part of its digits. It is a valid name of an image with a tag in Docker
+// Hub, but containerd resolves it to the image on the node with the ID (internal/cri, LocalResolve).
+var imageID = regexp.MustCompile(`^sha(256|384|512):[0-9a-f]+$`)
 
 func (l *ImagesLimit) validate(r *reader, path string) {
 	if len(l.Allow) == 0 && len(l.Deny) == 0 && !l.Digests {
@@ -63,6 +68,11 @@ func (l *ImagesLimit) check(_ string, f facts, v *violations) {
 	allowedNames := gang.SummarizeNames(allowed, maxShownImages)
 	allowed, denied := normalizeEntries(allowed), normalizeEntries(l.Deny)
 	for _, image := range f.images {
+		if imageID.MatchString(image.value) {
+			v.add(image.path, image.value, "is the ID of an image on the node, which can come from any registry; "+
+				"write the name of the image, such as registry.example.com/train@sha256:…")
+			continue
+		}
 		named, err := reference.ParseNormalizedNamed(image.value)
 		if err != nil {
 			continue // the API server accepts the image, and the kubelet reports that it is invalid

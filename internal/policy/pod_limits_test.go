@@ -119,6 +119,18 @@ func TestPodLimits(t *testing.T) {
 			findings: []string{"cluster/images spec.template.spec.containers[0].image: must have a digest, such as " +
 				"image@sha256:… (policy cluster/images)"},
 		},
+		"the ID of an image on the node": {
+			limits:   "images: {allow: {'*': [docker.io/]}}",
+			replace:  image("'sha256:" + strings.Repeat("0a", 32) + "'"),
+			findings: []string{imageFinding + "the ID of an image on the node, which can come from any registry"},
+		},
+		"a part of the ID of an image on the node": {
+			limits: "images: {digests: true}", replace: image("'sha256:0a'"),
+			findings: []string{imageFinding + "the ID of an image on the node, which can come from any registry"},
+		},
+		"an image whose name contains that of a digest": {
+			limits: "images: {allow: {'*': [docker.io/]}}", replace: image("'x/sha256:0a'"),
+		},
 		"an image volume of a denied registry": {
 			limits: "images: {deny: [quay.io/]}", replace: container(imageVolume),
 			findings: []string{imageVolumeFinding + "is quay.io/x/data, and images of quay.io/ are not allowed"},
