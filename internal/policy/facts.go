@@ -39,7 +39,7 @@ type facts struct {
 	// unlimitedDisruptions. It is 0 unless the restart policy is gang.
 	disruptions int64
 	// images are the images of all containers and volumes, and hiddenGPUs the variables that expose accelerators which
-	// the pod did not request. The value of a variable is empty if it is in a source.
+	// the container did not request. The value of a variable is empty if it is in a source.
 	images, hiddenGPUs []fieldFact
 	// checkpoints is true if a training container can write data that outlives its pod. It is false for
 	// a member whose peers save the checkpoints, and checkpointsUnknown is then true.
@@ -213,7 +213,7 @@ func hasClaims(spec corev1.PodSpec) bool {
 
 // nvidiaVisibleDevices is the variable from which the NVIDIA container runtime reads the devices of a
 // container (NVIDIA Container Toolkit documentation, environment variables). The device plugin sets
-// it in containers that requested accelerators.
+// it in containers that requested accelerators. A value in the pod takes precedence.
 const nvidiaVisibleDevices = "NVIDIA_VISIBLE_DEVICES"
 
 // addContainers sets the facts of all containers, and the images of volumes.
@@ -222,9 +222,7 @@ func (f *facts) addContainers(spec corev1.PodSpec) {
 		for i, c := range containers {
 			item := path.Index(i)
 			f.images = append(f.images, fieldFact{item.Child("image").String(), c.Image})
-			if gang.CountAccelerators(c.Resources) == 0 {
-				f.addHiddenGPUs(item.Child("env"), c.Env)
-			}
+			f.addHiddenGPUs(item.Child("env"), c.Env)
 		}
 	}
 	add(podSpecPath.Child("initContainers"), spec.InitContainers)

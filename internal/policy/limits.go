@@ -48,9 +48,9 @@ type Limits struct {
 	PodSecurity *PodSecurityLimit `json:"podSecurity,omitempty"`
 	// Checkpoint requires gangs that restart to have a place for checkpoints.
 	Checkpoint *CheckpointLimit `json:"checkpoint,omitempty"`
-	// HiddenGPUs forbids the variable NVIDIA_VISIBLE_DEVICES in containers without accelerators. With
-	// the variable, the NVIDIA container runtime exposes accelerators that no quota counts. A variable
-	// with valueFrom is forbidden, too. Variables of envFrom are not known.
+	// HiddenGPUs forbids the variable NVIDIA_VISIBLE_DEVICES, except none, void and no value. With
+	// the variable, the NVIDIA container runtime exposes accelerators that no quota counts, also in a container that
+	// requests others. A variable with valueFrom is forbidden, too. Variables of envFrom are not known.
 	HiddenGPUs *HiddenGPUsLimit `json:"hiddenGPUs,omitempty"`
 }
 

@@ -185,6 +185,17 @@ func TestPodLimits(t *testing.T) {
 				"      resourceClaims: [{name: nic, resourceClaimTemplateName: nic}]"),
 			findings: []string{"cluster/hiddenGPUs spec.template.spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES exp"},
 		},
+		"all accelerators of the node next to a requested one": {
+			limits: "hiddenGPUs: {}",
+			replace: container("        env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]\n" +
+				"        resources: {limits: {nvidia.com/gpu: 1}}"),
+			findings: []string{"cluster/hiddenGPUs spec.template.spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES exp"},
+		},
+		"a variable without a value next to a requested accelerator": {
+			limits: "hiddenGPUs: {}",
+			replace: container("        env: [{name: NVIDIA_VISIBLE_DEVICES}]\n" +
+				"        resources: {limits: {nvidia.com/gpu: 1}}"),
+		},
 		"a variable that hides accelerators": {
 			limits: "hiddenGPUs: {}", replace: container("        env: [{name: NVIDIA_VISIBLE_DEVICES, value: void}]"),
 		},
