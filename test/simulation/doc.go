@@ -39,8 +39,6 @@
 // # Limits
 //
 // The stand-ins follow Kubernetes 1.37. Kubelets, Kueue and races between two writers are not compared with a cluster.
-// The garbage collector of pods is not simulated for pods without a node. In a cluster, it sets a terminating pod
-// without a node to the phase Failed within 20 seconds.
 // The oracle excuses what Rollcall cannot prevent: pods that a user or a queue starts next to those of an earlier
 // attempt, results that disappear while no manager runs, peers that fail before Kubernetes reports a lost node, and
 // ranks that exit with code 0 on SIGTERM while nobody observes them (docs/tasks/configure-completion.md). It also

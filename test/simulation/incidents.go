@@ -142,7 +142,7 @@ func (s *simulation) disrupt(selected func(*corev1.Pod) bool, reason string) {
 func (s *simulation) noteLostRank(pod *corev1.Pod) {
 	workload, index := controllerOf(pod), gang.PodIndex(pod)
 	runs := s.programs.find(workload, index) != nil && !s.oracle.succeeded[workload].Has(index)
-	if runs && s.oracle.final.Phase == lifecycle.Running && s.oracle.resizes == 0 {
+	if runs && s.oracle.isOfGang(pod) && s.oracle.final.Phase == lifecycle.Running && s.oracle.resizes == 0 {
 		s.oracle.failureTime = s.now
 	}
 }

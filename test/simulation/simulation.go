@@ -160,12 +160,29 @@ func (s *simulation) collectGarbage() {
 		} else if isForegroundDeleted(after) && !isForegroundDeleted(before) {
 			s.after("garbage-collector", func() { s.deleteDependents(after) })
 		}
+		if pod, ok := after.(*corev1.Pod); ok && pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" && !isTerminal(pod) {
+			s.at(s.now.Add(20*time.Second), func() { s.failWithoutNode(pod) })
+		}
 		if pod, ok := after.(*corev1.Pod); ok && before == nil && !s.hasOwner(pod) {
 			s.after("garbage-collector", func() {
 				_ = s.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // gone already
 			})
 		}
 	})
+}
+
+// failWithoutNode sets a terminating pod without a node to the phase Failed (pkg/controller/podgc,
+// gcUnscheduledTerminating).
+func (s *simulation) failWithoutNode(deleted *corev1.Pod) {
+	o := s.api.find(podKind, deleted.Name)
+	if o == nil || o.GetUID() != deleted.UID {
+		return
+	}
+	failed := clone(o.(*corev1.Pod))
+	if !isTerminal(failed) {
+		failed.Status.Phase = corev1.PodFailed
+		_, _ = s.api.update(failed, "status") // the version is current
+	}
 }
 
 // deleteDependents deletes the objects all of whose owners are gone.
