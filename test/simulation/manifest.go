@@ -39,7 +39,7 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		if s.Shape == launcher {
 			set(gang.AnnotationSlotsPerWorker, "1")
 		}
-		if s.Shape == equalJobs {
+		if s.Shape == equalJobs && m.name == members[0].name { // the other member need not repeat it
 			set(gang.AnnotationSuccessPolicy, gang.SuccessPolicyAll)
 		}
 	}
