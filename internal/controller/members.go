@@ -220,13 +220,22 @@ func newMultiWorkloadGang(p *pass, workloads []member, serviceOwners []types.UID
 	g := &observedGang{pass: p, multiWorkload: true, Roster: list}
 	if first := g.firstResult(); first != nil {
 		last := g.lastState()
-		first.Gang = last.RestoreRules(first.Gang)
+		first.Gang = last.RestoreRules(p.session.memory.RestoreRules(first.Gang, g.memberUIDs()))
 		g.memberStates = lifecycle.ObserveMembers(first.Gang, g.observeWorkload)
 		if !last.Phase.Terminal() {
 			g.memberStates = g.memberStates.RestoreCompleted(last.CompletedMembers)
 		}
 	}
 	return g
+}
+
+// memberUIDs returns the UIDs of the members that exist.
+func (g *observedGang) memberUIDs() []types.UID {
+	var uids []types.UID
+	for _, m := range g.Members {
+		uids = append(uids, m.Meta().UID)
+	}
+	return uids
 }
 
 // observeWorkload returns the observation of the member with the name of a workload, and false if there

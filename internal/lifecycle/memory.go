@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
 )
 
@@ -17,6 +18,8 @@ type Memory struct {
 	completedMembers map[string]time.Time
 	observedMembers  []types.UID
 	completed        completedRanks
+	// restartRules are those of the member with rank 0 when this process observed it last.
+	restartRules *gang.RestartRules
 	// unhealthyPods contains since when this process has observed pods with an unhealthy device.
 	unhealthyPods map[types.UID]time.Time
 	// failureDecisionTime is when a pass first decided to fail the gang, and unobservedTime when a pass first decided
@@ -30,12 +33,29 @@ type Memory struct {
 // a status recorded them. They count only while a member of that time exists.
 func (m *Memory) RestoreCompleted(members Members) Members {
 	uids := members.uids()
-	isSameRun := slices.ContainsFunc(uids, func(uid types.UID) bool { return slices.Contains(m.observedMembers, uid) })
-	if isSameRun {
+	if m.observedAny(uids) {
 		members = members.RestoreCompleted(m.completedMembers)
 	}
 	m.completedMembers, m.observedMembers = members.CompletedJobs(), uids
 	return members
+}
+
+// observedAny reports whether this process observed one of the members with the given UIDs in the last pass.
+func (m *Memory) observedAny(uids []types.UID) bool {
+	return slices.ContainsFunc(uids, func(uid types.UID) bool { return slices.Contains(m.observedMembers, uid) })
+}
+
+// RestoreRules is like [State.RestoreRules] for the rules that this process observed, if the member with rank 0 was
+// deleted before a status recorded them. uids are those of the members that exist.
+func (m *Memory) RestoreRules(g gang.Gang, uids []types.UID) gang.Gang {
+	switch {
+	case g.RankOffset == 0:
+		rules := g.RestartRules
+		m.restartRules = &rules
+	case m.restartRules != nil && m.observedAny(uids):
+		g.RestartRules = *m.restartRules
+	}
+	return g
 }
 
 // failureDecision is a decision because of a failure. Its write may be rejected for a long time, and what it was
