@@ -11,7 +11,8 @@ import (
 // not have the condition.
 //
 // A kubelet adds the condition with the current time after all containers of the pod have ended (kubernetes
-// pkg/kubelet/status, mergePodStatus). So it decided before the first of them exited, unless it restarted the container.
+// pkg/kubelet/status, mergePodStatus). So it decided before the first of them exited, unless it restarted the
+// container.
 func FindDisruption(pod *corev1.Pod) (reason string, decided time.Time) {
 	condition := disruptionCondition(pod)
 	reason, decided = condition.Reason, condition.LastTransitionTime.Time

@@ -31,13 +31,25 @@ func TestIgnoredPodsDoNotCount(t *testing.T) {
 		disrupted bool
 		want      int32
 	}{
-		"a Job without a policy":                   {disrupted: true, want: 1},
-		"disruptions are ignored":                  {rules: []batchv1.PodFailurePolicyRule{onDisruption(ignored)}, disrupted: true},
-		"disruptions are ignored, and it was none": {rules: []batchv1.PodFailurePolicyRule{onDisruption(ignored)}, want: 1},
-		"the exit code is ignored":                 {rules: []batchv1.PodFailurePolicyRule{onExit(in, nil)}},
-		"all other exit codes are ignored":         {rules: []batchv1.PodFailurePolicyRule{onExit(notIn, nil)}, want: 1},
-		"the exit code of a container is ignored":  {rules: []batchv1.PodFailurePolicyRule{onExit(in, ptr.To("trainer"))}},
-		"the exit code of another one is ignored":  {rules: []batchv1.PodFailurePolicyRule{onExit(in, ptr.To("logs"))}, want: 1},
+		"a Job without a policy": {disrupted: true, want: 1},
+		"disruptions are ignored": {
+			rules: []batchv1.PodFailurePolicyRule{onDisruption(ignored)}, disrupted: true,
+		},
+		"disruptions are ignored, and a program failed": {
+			rules: []batchv1.PodFailurePolicyRule{onDisruption(ignored)}, want: 1,
+		},
+		"the exit code is ignored": {
+			rules: []batchv1.PodFailurePolicyRule{onExit(in, nil)},
+		},
+		"all other exit codes are ignored": {
+			rules: []batchv1.PodFailurePolicyRule{onExit(notIn, nil)}, want: 1,
+		},
+		"the exit code of a container is ignored": {
+			rules: []batchv1.PodFailurePolicyRule{onExit(in, ptr.To("trainer"))},
+		},
+		"the exit code of another one is ignored": {
+			rules: []batchv1.PodFailurePolicyRule{onExit(in, ptr.To("logs"))}, want: 1,
+		},
 		"the first rule that matches counts the pod": {
 			rules: []batchv1.PodFailurePolicyRule{
 				onDisruption(batchv1.PodFailurePolicyActionCount), onExit(in, nil),

@@ -27,7 +27,9 @@ func TestUndoneDisruption(t *testing.T) {
 		decided, state State
 		want           *failure.Failure
 	}{
-		"the pod exceeded its local storage":                     {decided: evicted, state: running, want: evicted.FirstFailure},
+		"the pod exceeded its local storage": {
+			decided: evicted, state: running, want: evicted.FirstFailure,
+		},
 		"the write was rejected":                                 {decided: restarting, state: running, want: disruption},
 		"the restart was written":                                {decided: restarting, state: restarting},
 		"the attempt was suspended":                              {decided: restarting, state: suspended},

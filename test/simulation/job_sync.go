@@ -68,7 +68,8 @@ func newJobSync(c *jobController, worker *jobWorker, job *batchv1.Job, pods []*c
 		case !isTracked(pod) || index >= s.completions():
 		case pod.Status.Phase == corev1.PodSucceeded:
 			s.succeeded.Insert(index)
-		case s.isPodFailed(pod) && !s.isIgnored(pod) && s.hasLimitPerIndex() && failureCount(pod) >= *job.Spec.BackoffLimitPerIndex:
+		case s.isPodFailed(pod) && !s.isIgnored(pod) && s.hasLimitPerIndex() &&
+			failureCount(pod) >= *job.Spec.BackoffLimitPerIndex:
 			s.failed.Insert(index)
 		}
 	}

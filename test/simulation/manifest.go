@@ -62,13 +62,7 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		CompletionMode: ptr.To(batchv1.NonIndexedCompletion), Template: template,
 	}}
 	if s.IgnoresDisruptions {
-		job.Spec.PodReplacementPolicy = ptr.To(batchv1.Failed) // the default of the API server
-		job.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
-			Action: batchv1.PodFailurePolicyActionIgnore,
-			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
-				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
-			},
-		}}}
+		ignoreDisruptions(job)
 	}
 	if s.ActiveDeadline > 0 && m.name == s.members()[len(s.members())-1].name {
 		job.Spec.ActiveDeadlineSeconds = ptr.To(int64(s.ActiveDeadline / time.Second))
@@ -81,6 +75,17 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		job.Spec.Suspend = ptr.To(true)
 	}
 	return job
+}
+
+// ignoreDisruptions sets a podFailurePolicy, with the default of the API server for the replacement of pods.
+func ignoreDisruptions(job *batchv1.Job) {
+	job.Spec.PodReplacementPolicy = ptr.To(batchv1.Failed)
+	job.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+		Action: batchv1.PodFailurePolicyActionIgnore,
+		OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
+			{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
+		},
+	}}}
 }
 
 // annotateLifecycle sets annotations that depend on whether a field of the scenario is set.

@@ -29,7 +29,8 @@ func decisionMutants() []mutant {
 	}, {
 		name: "a rank has succeeded that its kubelet terminated", sequence: "a kubelet terminates a rank that exits",
 		edits: []edit{{
-			"failure/succeeded.go", "return !isTerminatedByKubelet(pod)", "return !isStatefulSetPod || !isTerminatedByKubelet(pod)",
+			"failure/succeeded.go", "return !isTerminatedByKubelet(pod)",
+			"return !isStatefulSetPod || !isTerminatedByKubelet(pod)",
 		}},
 	}, {
 		name: "pods that Jobs replaced do not count", sequence: "a Job that ignores disruptions",

@@ -61,8 +61,8 @@ func (s *Scenario) restartNodesAtRandom(r *rand.Rand) {
 	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
 }
 
-// terminateByKubeletAtRandom lets kubelets terminate pods in one of four scenarios. In one of four, Jobs whose pods never
-// restart ignore disruptions.
+// terminateByKubeletAtRandom lets kubelets terminate pods in one of four scenarios. In one of four, Jobs whose pods
+// never restart ignore disruptions.
 func (s *Scenario) terminateByKubeletAtRandom(r *rand.Rand) {
 	s.IgnoresDisruptions = r.IntN(4) == 0 && s.PodRestartPolicy == "Never"
 	if r.IntN(4) > 0 {

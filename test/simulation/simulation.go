@@ -104,6 +104,7 @@ func newSimulation(scenario Scenario) *simulation {
 	}
 	newScheduler(s.api, s.nodes)
 	s.collectGarbage()
+	s.collectPods()
 	s.startManager()
 	for _, m := range scenario.members() {
 		w.after("user/create", func() { s.create(m) })
@@ -160,9 +161,6 @@ func (s *simulation) collectGarbage() {
 		} else if isForegroundDeleted(after) && !isForegroundDeleted(before) {
 			s.after("garbage-collector", func() { s.deleteDependents(after) })
 		}
-		if pod, ok := after.(*corev1.Pod); ok && pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" && !isTerminal(pod) {
-			s.at(s.now.Add(20*time.Second), func() { s.failWithoutNode(pod) })
-		}
 		if pod, ok := after.(*corev1.Pod); ok && before == nil && !s.hasOwner(pod) {
 			s.after("garbage-collector", func() {
 				_ = s.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // gone already
@@ -171,8 +169,17 @@ func (s *simulation) collectGarbage() {
 	})
 }
 
-// failWithoutNode sets a terminating pod without a node to the phase Failed (pkg/controller/podgc,
+// collectPods sets terminating pods without a node to the phase Failed (pkg/controller/podgc,
 // gcUnscheduledTerminating).
+func (s *simulation) collectPods() {
+	s.api.written = append(s.api.written, func(_, after client.Object) {
+		pod, isPod := after.(*corev1.Pod)
+		if isPod && pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" && !isTerminal(pod) {
+			s.at(s.now.Add(20*time.Second), func() { s.failWithoutNode(pod) })
+		}
+	})
+}
+
 func (s *simulation) failWithoutNode(deleted *corev1.Pod) {
 	o := s.api.find(podKind, deleted.Name)
 	if o == nil || o.GetUID() != deleted.UID {
