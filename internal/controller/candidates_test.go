@@ -177,7 +177,7 @@ func (w *testCluster) observeTrain(t testing.TB) *observedGang {
 	if err != nil || len(groups) != 1 {
 		t.Fatalf("%d groups, %v", len(groups), err)
 	}
-	gangs, err := w.observeGangs(t.Context(), &pass{request: trainRequest}, groups[0])
+	gangs, err := w.observeGangs(t.Context(), &pass{request: trainRequest, session: &session{}}, groups[0])
 	if err != nil || len(gangs) != 1 {
 		t.Fatalf("%d gangs, %v", len(gangs), err)
 	}
@@ -207,7 +207,7 @@ func BenchmarkManyWorkloads(b *testing.B) {
 			}
 			group := roster.Group{Namespace: "team", Name: "train", MultiWorkload: true, Workloads: slices.Clone(workloads)}
 			for b.Loop() {
-				if _, err := r.observeGangs(b.Context(), &pass{request: trainRequest}, group); err != nil {
+				if _, err := r.observeGangs(b.Context(), &pass{request: trainRequest, session: &session{}}, group); err != nil {
 					b.Fatal(err)
 				}
 			}
