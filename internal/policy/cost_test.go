@@ -121,7 +121,8 @@ func TestAttackPolicyFile(t *testing.T) {
 			want: "the exponent -99 is not from -18 to 18",
 		},
 		"a quantity with many digits": {
-			text: "cluster: {rules: [{name: a, expression: \"!isQuantity('" + strings.Repeat("1", 101) + "')\"}]}",
+			text: "cluster: {rules: [{name: a, expression: \"quantity('" + strings.Repeat("1", 101) + "').isInteger()\"}]}",
+			want: "the text has 101 bytes; at most 100 are allowed",
 		},
 		"patterns of an ordinary size": {
 			text: "cluster: {limits: {labels: {require: {a: '[a-z0-9]{1,63}', b: '(team|org)-[0-9]+'}}}, " +
@@ -154,7 +155,7 @@ func TestAttackGrowingValues(t *testing.T) {
 		"a map of maps":            {expression: "[{'a': 1}].exists(a, {'b': a, 'c': a}.size() == 0)"},
 		"a nested list of a macro": {expression: "[[1]].map(a, [1, 2].map(b, a)) == []"},
 		"a map of a macro":         {expression: "[1].transformMap(i, v, v + v).size() == 0"},
-		"a value of an option":     {expression: "optional.of('x').optMap(a, a + a).hasValue()"},
+		"a value of an option":     {expression: "!optional.of('x').optMap(a, a + a).hasValue()"},
 		"a replacement":            {expression: "'x'.replace('x', 'yy') == ''"},
 		"a format":                 {expression: "'%s%s'.format(['x', 'y']) == ''"},
 		"a quotation":              {expression: "strings.quote('x') == ''"},
