@@ -5,16 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -26,9 +21,6 @@ const (
 	apiServerPollInterval = time.Second
 	// apiServerTimeout bounds one request for this.
 	apiServerTimeout = 10 * time.Second
-	// leaseTimeout bounds one request of the leader election: half of the time in which the leader must renew its
-	// Lease.
-	leaseTimeout = 5 * time.Second
 )
 
 // waitForAPIServer waits until the API server answers, or ctx is done. A process that cannot start without it would
@@ -82,26 +74,5 @@ func serveLiveness(ctx context.Context, address string) (stop func(), err error)
 		if err := <-stopped; err != nil {
 			log.Log.Error(err, "Served the liveness probe")
 		}
-	}, nil
-}
-
-// newLeaseLock returns the lock of the leader election for a process in a pod; nil outside of a pod. Its identity is
-// the name of the pod. If the container restarts, its process is the leader again at once, and need not wait until the
-// Lease of its predecessor expires. A pod never runs two processes of a container at the same time.
-func (o *controllerOptions) newLeaseLock(config *rest.Config) (resourcelock.Interface, error) {
-	pod := os.Getenv("POD_NAME")
-	if pod == "" || !o.leaderElect {
-		return nil, nil
-	}
-	config = rest.AddUserAgent(config, "leader-election")
-	config.Timeout = leaseTimeout
-	client, err := coordinationclient.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("creating a client for the Lease: %w", err)
-	}
-	return &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: o.namespace, Name: o.leaseName},
-		Client:     client,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: pod},
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -22,6 +23,9 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -220,6 +224,30 @@ func newCacheCheck(c cache.Cache) healthz.Checker {
 		}
 		return nil
 	}
+}
+
+// leaseTimeout bounds one request of the leader election: half of the time in which the leader must renew its Lease.
+const leaseTimeout = 5 * time.Second
+
+// newLeaseLock returns the lock of the leader election for a process in a pod; nil outside of a pod. Its identity is
+// the name of the pod. If the container restarts, its process is the leader again at once, and need not wait until the
+// Lease of its predecessor expires. A pod never runs two processes of a container at the same time.
+func (o *controllerOptions) newLeaseLock(config *rest.Config) (resourcelock.Interface, error) {
+	pod := os.Getenv("POD_NAME")
+	if pod == "" || !o.leaderElect {
+		return nil, nil
+	}
+	config = rest.AddUserAgent(config, "leader-election")
+	config.Timeout = leaseTimeout
+	client, err := coordinationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client for the Lease: %w", err)
+	}
+	return &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: o.namespace, Name: o.leaseName},
+		Client:     client,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: pod},
+	}, nil
 }
 
 // addLeaseOwner makes the ServiceAccount of the process the owner of the Lease, so that the Lease is deleted

@@ -220,7 +220,7 @@ func newMultiWorkloadGang(p *pass, workloads []member, serviceOwners []types.UID
 	g := &observedGang{pass: p, multiWorkload: true, Roster: list}
 	if first := g.firstResult(); first != nil {
 		last := g.lastState()
-		first.Gang = last.RestoreRules(p.session.memory.RestoreRules(first.Gang, g.memberUIDs()))
+		first.Gang = last.RestoreRules(p.session.memory.RestoreRules(first.Gang, listUIDs(g.Members)))
 		g.memberStates = lifecycle.ObserveMembers(first.Gang, g.observeWorkload)
 		if !last.Phase.Terminal() {
 			g.memberStates = g.memberStates.RestoreCompleted(last.CompletedMembers)
@@ -229,10 +229,10 @@ func newMultiWorkloadGang(p *pass, workloads []member, serviceOwners []types.UID
 	return g
 }
 
-// memberUIDs returns the UIDs of the members that exist.
-func (g *observedGang) memberUIDs() []types.UID {
+// listUIDs returns the UIDs of workloads.
+func listUIDs(workloads []member) []types.UID {
 	var uids []types.UID
-	for _, m := range g.Members {
+	for _, m := range workloads {
 		uids = append(uids, m.Meta().UID)
 	}
 	return uids

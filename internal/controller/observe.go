@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
@@ -109,10 +108,7 @@ func (r *Reconciler) listOrphans(ctx context.Context, g *observedGang, state lif
 	if !g.multiWorkload || state.Phase != lifecycle.Restarting {
 		return nil, nil
 	}
-	var existing []types.UID
-	for _, m := range slices.Concat(g.Members, g.Strangers, g.EarlierRun) {
-		existing = append(existing, m.Meta().UID)
-	}
+	existing := listUIDs(slices.Concat(g.Members, g.Strangers, g.EarlierRun))
 	var pods corev1.PodList
 	err := r.Client.List(ctx, &pods, client.InNamespace(g.pass.request.Namespace),
 		client.MatchingLabels{gang.LabelGang: g.pass.request.Gang})

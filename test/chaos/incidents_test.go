@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"testing"
@@ -81,22 +82,15 @@ func (n *runningLife) tryIncident(ctx context.Context, i incident) (hit bool, er
 // mayCompleteJob reports whether an incident deletes all pods of a Job that have not succeeded. Their programs exit
 // with code 0.
 func (n *runningLife) mayCompleteJob(i incident) bool {
-	isLast := func(from, to int32) bool {
-		for rank := from; rank < to; rank++ {
-			if !n.model.succeeded[rank] && !slices.Contains(i.Ranks, rank) {
-				return false
-			}
-		}
-		return true
-	}
-	switch {
-	case n.Kind == oneStatefulSet || !slices.Contains([]cause{podDeletion, podEviction, nodeDrain}, i.Cause):
+	if n.Kind == oneStatefulSet || !slices.Contains([]cause{podDeletion, podEviction, nodeDrain}, i.Cause) {
 		return false
-	case n.Kind == twoJobs:
-		return i.Cause == nodeDrain || isLast(0, 1) || isLast(1, n.Ranks)
-	default:
-		return i.Cause == nodeDrain || isLast(0, n.Ranks)
 	}
+	after := *n.model
+	after.succeeded = maps.Clone(n.model.succeeded)
+	for _, rank := range i.Ranks {
+		after.succeeded[rank] = true
+	}
+	return i.Cause == nodeDrain || after.anyJobComplete() || after.allSucceeded(0, n.Ranks)
 }
 
 // waitForEffect waits until an incident has ended the attempt, or its programs have exited with code 0.
