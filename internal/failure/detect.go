@@ -159,8 +159,11 @@ func (c Context) exitedOnDeletion(pod *corev1.Pod) bool {
 // podFailure returns the failure of one pod without its rank and name; nil if there is none.
 func (c Context) podFailure(pod *corev1.Pod) *Failure {
 	class := c.classifyPod(pod)
-	if class == podOfEarlierAttempt || class == podSucceeded {
-		return nil // the status already contains the failure of an earlier attempt
+	switch class {
+	case podOfEarlierAttempt:
+		return nil // the status already contains its failure
+	case podSucceeded:
+		return c.failureBeforeSuccess(pod)
 	}
 	containerFailure := c.attributeToDevice(pod, c.trainingContainerFailure(pod))
 	failedBeforeDeletion := containerFailure != nil && !containerFailure.MaybeTerminated
@@ -188,6 +191,13 @@ func (c Context) podFailure(pod *corev1.Pod) *Failure {
 		// A container may have failed while its pod stays active.
 		return EarlierOf(EarlierOf(c.lostNodeFailure(pod), c.deviceFailure(pod)), containerFailure)
 	}
+}
+
+// failureBeforeSuccess returns the failure of a rank whose container ran again in the same pod and succeeded; nil if
+// there is none. Its peers lost the container that failed.
+func (c Context) failureBeforeSuccess(pod *corev1.Pod) *Failure {
+	previous, _ := containerFailures(pod, pod.Status.ContainerStatuses, c.TrainingContainers)
+	return c.attributePreviousExit(pod, previous)
 }
 
 // deletionFailure returns the failure of a pod that is being deleted.

@@ -123,6 +123,16 @@ func TestFirst(t *testing.T) {
 			context: running,
 			want:    failureOf(2, 3, "Error", 20),
 		},
+		"container failed, ran again in its pod, and succeeded": {
+			pods: []corev1.Pod{podtest.RankPod(1, both(podtest.Terminated(3, 20, true), func(p *corev1.Pod) {
+				p.Status.Phase = corev1.PodSucceeded
+				p.Status.ContainerStatuses[0].State = corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(podtest.At(22))},
+				}
+			}))},
+			context: running,
+			want:    failureOf(2, 3, "Error", 20),
+		},
 		"earliest of several failures": {
 			pods: []corev1.Pod{
 				podtest.RankPod(0, podtest.Terminated(1, 22, true)),

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
@@ -70,6 +71,31 @@ func TestFirstFailureReportedLate(t *testing.T) {
 			got := s.Next(defaultPolicies, see)
 			if diff := cmp.Diff(c.want, got.FirstFailure); diff != "" || got.Phase != c.phase || got.Restarts != 1 {
 				t.Errorf("phase %s after %d restarts, first failure (-want +got):\n%s", got.Phase, got.Restarts, diff)
+			}
+		})
+	}
+}
+
+// TestFirstFailureBesideDeletedMember checks that the exits of ranks whose peers were deleted do not replace a lost node.
+func TestFirstFailureBesideDeletedMember(t *testing.T) {
+	for name, c := range map[string]struct {
+		members      lifecycle.Members
+		wantRestarts int32
+	}{
+		"the member of the peers exists":      {members: newIdentifiedMembers("m", "w"), wantRestarts: 1},
+		"the member of the peers was deleted": {members: newIdentifiedMembers("", "w")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lost := &failure.Failure{Rank: 1, Pod: "train-worker-0", Reason: failure.ReasonNodeLost, Time: podtest.At(50)}
+			s := lifecycle.State{
+				Phase: lifecycle.Restarting, Disruptions: 1, FirstFailure: lost, LastTransitionTime: podtest.At(50),
+				Bookkeeping: lifecycle.Bookkeeping{AttemptStartTime: podtest.At(0), MemberUIDs: []types.UID{"m", "w"}},
+			}
+			got := s.Next(defaultPolicies, lifecycle.Snapshot{
+				Members: c.members, FirstFailure: exitError(1, 35), Now: podtest.At(51),
+			})
+			if got.Restarts != c.wantRestarts || got.Restarts+got.Disruptions != 1 {
+				t.Errorf("%d restarts and %d disruptions, want %d restarts", got.Restarts, got.Disruptions, c.wantRestarts)
 			}
 		})
 	}

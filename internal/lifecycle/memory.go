@@ -91,7 +91,7 @@ const (
 	completionGracePeriod = 3 * time.Second
 	// StaleCacheDelay is the delay before a pass is repeated whose cache was stale.
 	StaleCacheDelay = time.Second
-	// maxStaleCacheDelay is how long a pass waits for failed pods that seem to run.
+	// maxStaleCacheDelay is how long a pass waits for failed pods that seem to run or to be uncounted.
 	maxStaleCacheDelay = 30 * time.Second
 )
 

@@ -105,7 +105,7 @@ func TestConfirmUnobservedFailure(t *testing.T) {
 		"one of two failed pods seems to run": {failed: 2, originals: 2, want: maxStaleCacheDelay},
 		"all pods were replaced":              {failed: 3},
 		"the Job has yet to count a pod that failed": {
-			failed: 1, uncounted: 1, failure: &failure.Failure{}, want: StaleCacheDelay,
+			failed: 1, uncounted: 1, failure: &failure.Failure{}, want: maxStaleCacheDelay,
 		},
 		"the Job counts more pods than those that failed": {failed: 3, uncounted: 1, failure: &failure.Failure{}},
 	} {

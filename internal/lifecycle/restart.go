@@ -55,14 +55,12 @@ func (s State) unobservedFailures(snapshot Snapshot) int32 {
 // they count one that still seems to run, so the failed pods and those that run are more than the ranks.
 func (s State) unobservedFailureDelay(snapshot Snapshot) time.Duration {
 	n := s.unobservedFailures(snapshot)
-	switch {
-	case n > 0 && n+snapshot.OriginalPods > snapshot.JobRanks:
+	seemsToRun := n+snapshot.OriginalPods > snapshot.JobRanks
+	seemsUncounted := snapshot.FirstFailure != nil && n <= snapshot.UncountedFailures
+	if n > 0 && (seemsToRun || seemsUncounted) {
 		return maxStaleCacheDelay
-	case snapshot.FirstFailure != nil && n > 0 && n <= snapshot.UncountedFailures:
-		return StaleCacheDelay
-	default:
-		return 0
 	}
+	return 0
 }
 
 // hasLostRanks reports whether an attempt cannot produce all ranks. Earlier builds did not record the
@@ -226,14 +224,14 @@ func (s State) incidents() int32 {
 	return s.Restarts
 }
 
-// earlierFailure returns the first failure of the state, or another failure that came before. The time of a
+// earlierFailure returns the first failure of the state, or that of the snapshot if it came before. The time of a
 // disruption that nobody observed is not known, so nothing came before: the peers of its rank failed afterward, and
-// are reported first or, on a lost node, after that node is reported.
-func (s State) earlierFailure(f *failure.Failure) *failure.Failure {
-	if s.FirstFailure.IsDisruption() && s.FirstFailure.Rank < 0 {
+// are reported first or, on a lost node, after that node is reported. The same holds for a deleted member.
+func (s State) earlierFailure(snapshot Snapshot) *failure.Failure {
+	if s.FirstFailure.IsDisruption() && (s.FirstFailure.Rank < 0 || len(snapshot.Members.Missing()) > 0) {
 		return s.FirstFailure
 	}
-	return failure.EarlierOf(s.FirstFailure, f)
+	return failure.EarlierOf(s.FirstFailure, snapshot.FirstFailure)
 }
 
 // replaceFirstFailure replaces the first failure of a restarting gang by an earlier failure. If one of

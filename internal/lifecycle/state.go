@@ -226,7 +226,7 @@ func (s State) isFailedByRollcall() bool { return s.Phase == Failed && s.FirstFa
 // attempt when its pods have terminated and the back-off has elapsed.
 func (s State) fromRestarting(policies gang.RestartRules, snapshot Snapshot) State {
 	// The kubelets do not report failures in the order in which the ranks failed.
-	s, isPermitted := s.replaceFirstFailure(policies, s.earlierFailure(snapshot.FirstFailure))
+	s, isPermitted := s.replaceFirstFailure(policies, s.earlierFailure(snapshot))
 	switch {
 	// A Job whose pods had all succeeded before it was suspended completes when it counts them.
 	case snapshot.Members.anyJobComplete(), isNonRetriable(policies, s.FirstFailure), !isPermitted:

@@ -69,6 +69,11 @@ func interruptedSequences() []sequence {
 		},
 		want: wantedEnd{disruptions: 1},
 	}, {
+		name: "a rank fails, runs again in its pod, and succeeds before anybody sees it", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 0, 3), at(61.02, rankSucceeds)},
+		change:    func(s *Scenario) { s.Late = []lateStream{late("kubelet/node-0/status", 60, 62)} },
+		want:      wantedEnd{restarts: 1},
+	}, {
 		name: "a Job is resumed before it reports its suspension", shape: oneJob,
 		incidents: []Incident{at(61.9, rankSucceeds, 2), at(62, userSuspends), at(65, userResumes)},
 		change:    func(s *Scenario) { s.Late = []lateStream{late("job-controller/requests", 62.03, 68)} },

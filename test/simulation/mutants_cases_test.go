@@ -268,8 +268,12 @@ func formerBuilds() []mutant {
 	}, {
 		name: "an observed disruption replaces an unobserved disruption", sequence: "a peer of an unobserved ",
 		edits: []edit{{
-			"lifecycle/restart.go", "s.FirstFailure.Rank < 0 {", "s.FirstFailure.Rank < 0 && !f.IsDisruption() {",
+			"lifecycle/restart.go", "(s.FirstFailure.Rank < 0 ||",
+			"(s.FirstFailure.Rank < 0 && !snapshot.FirstFailure.IsDisruption() ||",
 		}},
+	}, {
+		name: "a success hides the exit before", sequence: "a rank fails, runs again in its pod",
+		edits: []edit{{"failure/detect.go", "return c.failureBeforeSuccess(pod)", "return nil"}},
 	}, {
 		name: "pods from before a suspension count as ready", sequence: "a Job is resumed before",
 		edits: []edit{{"lifecycle/evidence.go", "if state.Attempt > 0 {", "if state.Attempt < 0 {"}},

@@ -72,7 +72,7 @@ func (p *programs) exited(ended *process) {
 		p.oracle.recordSuccess(ended)
 		return
 	}
-	if !ended.terminating && p.oracle.isOfGang(ended.pod) {
+	if !ended.terminating && p.oracle.isOfGang(ended.pod) && !p.isOutlived(ended) {
 		p.oracle.failureTime = p.now
 	}
 	hasFinished := p.oracle.succeeded[ended.pod.OwnerReferences[0].Name].Has(gang.PodIndex(ended.pod))
@@ -137,9 +137,17 @@ func (p *programs) endAll() {
 	}
 }
 
-// find returns the running program of a rank of a workload; nil if there is none.
+// isOutlived reports whether a program of a later attempt runs, as it can beside one on a lost node.
+func (p *programs) isOutlived(ended *process) bool {
+	return slices.ContainsFunc(p.live, func(other *process) bool {
+		return p.oracle.isOfGang(other.pod) && areOfDifferentAttempts(ended.pod, other.pod) &&
+			other.startTime.After(ended.startTime)
+	})
+}
+
+// find returns the running program of a rank of a workload, of the last attempt if it runs twice; nil if there is none.
 func (p *programs) find(workload string, index int32) *process {
-	for _, live := range p.live {
+	for _, live := range slices.Backward(p.live) {
 		if live.pod.OwnerReferences[0].Name == workload && gang.PodIndex(live.pod) == index && !live.terminating {
 			return live
 		}
