@@ -42,7 +42,7 @@
 // The oracle excuses what Rollcall cannot prevent: pods that a user or a queue starts next to those of an earlier
 // attempt, results that disappear while no manager runs, peers that fail before Kubernetes reports a lost node, and
 // ranks that exit with code 0 on SIGTERM while nobody observes them (docs/tasks/configure-completion.md). It also
-// excuses disruptions that leave no trace: a StatefulSet replaces a pod before all ranks were ready, and a member is
-// deleted while no other member has a status. A pod that is deleted while no manager runs can seem to be a failure if
-// its peers are on a lost node (isUnobservedNextToLostNode).
+// excuses disruptions that leave no trace: a StatefulSet, or a Job that ignores disruptions, replaces a pod before all
+// ranks were ready, and a member is deleted while no other member has a status. A pod that is deleted while no manager
+// runs can seem to be a failure if its peers are on a lost node (isUnobservedNextToLostNode).
 package simulation

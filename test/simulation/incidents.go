@@ -121,7 +121,8 @@ func (s *simulation) disrupt(selected func(*corev1.Pod) bool, reason string) {
 		}
 		hits = true
 		s.noteLostRank(pod)
-		isRecorded = isRecorded && (!isOfStatefulSet(pod) || s.oracle.final.Phase == lifecycle.Running)
+		isCounted := !isOfStatefulSet(pod) && !s.scenario.IgnoresDisruptions
+		isRecorded = isRecorded && (isCounted || s.oracle.final.Phase == lifecycle.Running)
 		s.noteDisruption()
 		if reason == "" {
 			_ = s.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // it exists
@@ -205,11 +206,11 @@ func (s *simulation) applyToNode(i Incident, n *node) {
 	case nodeRepaired:
 		n.broken = false
 	case nodeReturns:
-		if n.lost {
+		if n.lost && !n.removed {
 			n.recover()
 		}
 	case nodeRemoved:
-		if n.lost {
+		if n.lost && !n.removed {
 			s.oracle.failures++ // the peers may fail before Kubernetes reports that the node is lost
 			n.remove()
 			s.at(s.now.Add(time.Minute), n.recover) // a new machine with the name

@@ -20,7 +20,8 @@ type node struct {
 	name string
 	// skew is by how much the clock of the node is ahead.
 	skew time.Duration
-	lost bool
+	// removed is true if the node is lost for good, until a new machine has its name.
+	lost, removed bool
 	// broken is true while all programs on the node fail some time after they started.
 	broken bool
 	// lostTime is when the node was lost last.
@@ -147,7 +148,7 @@ func evict(a *api, pod *corev1.Pod, reason string) {
 
 // recover reconnects the node. Its kubelet sees all pods again.
 func (n *node) recover() {
-	n.lost = false
+	n.lost, n.removed = false, false
 	n.record("node "+n.name, "returns")
 	for _, o := range n.api.list(podKind) {
 		n.observePod(nil, o)
@@ -170,6 +171,7 @@ func (n *node) recover() {
 
 // remove deletes the node for good. The garbage collector of pods then deletes its pods.
 func (n *node) remove() {
+	n.removed = true
 	n.record("node "+n.name, "is removed")
 	for _, p := range n.sortedProcesses() {
 		p.kill()

@@ -144,7 +144,10 @@ func (s *simulation) collectGarbage() {
 			if old, ok := before.(*batchv1.Job); ok && !isJobFinished(old) {
 				s.at(s.now.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished)*time.Second+s.delay("ttl")), func() {
 					s.record("ttl", "deletes %s", job.Name)
-					s.oracle.resultLost = s.oracle.resultLost || len(s.leaders()) == 0
+					if len(s.leaders()) == 0 {
+						s.oracle.resultLost = true
+						s.oracle.disruptions++ // it seems to be a deleted member
+					}
 					_ = s.api.delete(jobKind, job.Name, deleteOptions{uid: job.UID, foreground: true}) // gone already
 				})
 			}
