@@ -63,7 +63,12 @@ func (p *process) exit(code int32) {
 	if !p.terminating && p.isRestarted() {
 		delay := min(time.Second<<min(p.restarts*2, 8), 5*time.Minute)
 		p.restarts++
-		p.node.at(p.node.now.Add(delay), p.start)
+		restarts := p.restarts
+		p.node.at(p.node.now.Add(delay), func() {
+			if p.restarts == restarts && p.isRestarted() { // a node that returned may have started it earlier
+				p.start()
+			}
+		})
 	}
 	p.report()
 }
