@@ -175,13 +175,14 @@ func (c Context) podFailure(pod *corev1.Pod) *Failure {
 	case podDeletedExternally:
 		// The peers lost the rank by the deletion, unless a container certainly failed before.
 		if !failedBeforeDeletion {
-			return deletionFailure(pod)
+			return EarlierOf(c.lostNodeFailure(pod), deletionFailure(pod))
 		}
 		return failureOfPhase(pod, containerFailure)
 	case podTerminatingWithGang:
-		// The pod fails because the gang terminates, unless a container certainly failed before.
+		// The pod fails because the gang terminates, unless its node is lost, so that the peers fail because of that, or
+		// a container certainly failed before.
 		if !failedBeforeDeletion {
-			return containerFailure
+			return EarlierOf(c.lostNodeFailure(pod), containerFailure)
 		}
 		return failureOfPhase(pod, containerFailure)
 	case podFailed:

@@ -90,6 +90,11 @@ const clockTolerance = time.Second
 // The clock of a node can be behind, so an exit can seem to precede the deletion that caused it.
 const deletionTolerance = 5 * time.Second
 
+// lostNodeTolerance replaces clockTolerance for a lost node. Kubernetes finds a node lost 50 seconds after its last
+// report, and checks that each 5 seconds (kubernetes cmd/kube-controller-manager, --node-monitor-grace-period). Programs
+// with a shorter timeout fail before.
+const lostNodeTolerance = 55 * time.Second
+
 // Failure is the failure of one rank, or of a gang if no rank can be named. It is part of the
 // status annotation; docs/reference/status.md describes its fields for users.
 type Failure struct {
@@ -210,8 +215,8 @@ func (f *Failure) MayBeHardwareFault() bool {
 
 // EarlierOf returns the failure that is the likelier cause of the other. Either may be nil; the
 // result is nil only if both are. Of two failures within about a second, an OOM kill comes first, and a
-// rank that reports a lost peer comes last. An eviction or a deletion comes first within 5 seconds. The
-// order is total.
+// rank that reports a lost peer comes last. An eviction or a deletion comes first within 5 seconds, and a lost node
+// within 55 seconds. The order is total.
 func EarlierOf(a, b *Failure) *Failure {
 	switch {
 	case a == nil:
@@ -238,10 +243,11 @@ func (f *Failure) compareTo(o *Failure) int {
 	)
 }
 
-// effectiveTime returns the time of the failure, moved by [clockTolerance] or [deletionTolerance] according
-// to its cause.
+// effectiveTime returns the time of the failure, moved by one of the tolerances according to its cause.
 func (f *Failure) effectiveTime() time.Time {
 	switch {
+	case f.Reason == ReasonNodeLost:
+		return f.Time.Add(-lostNodeTolerance)
 	case f.isExternallyCaused() && !f.IsOOMKilled():
 		return f.Time.Add(-deletionTolerance)
 	case f.isExternallyCaused():

@@ -2,7 +2,6 @@ package failure_test
 
 import (
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -69,20 +68,32 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
-// TestLostNodeAndPeers checks that a lost node comes before the failures of the peers that lose it, and after a failure
-// that came earlier.
+// TestLostNodeAndPeers checks that a lost node comes before the failures of the peers that lose it, also while the gang
+// restarts because of them, and after a failure that came earlier.
 func TestLostNodeAndPeers(t *testing.T) {
-	for seconds, want := range map[int]string{
-		21: failure.ReasonNodeLost,
-		16: failure.ReasonNodeLost, // the node was gone before Kubernetes found out
-		10: "Error",
+	restarting := failure.Context{Attempt: 1, Terminating: true, TerminationStartTime: podtest.At(90)}
+	for name, c := range map[string]struct {
+		context     failure.Context
+		failureTime int
+		isDeleting  bool
+		want        string
+	}{
+		"a peer fails after Kubernetes found the node lost": {failureTime: 101, want: failure.ReasonNodeLost},
+		"a peer fails after the node was lost":              {failureTime: 50, want: failure.ReasonNodeLost},
+		"a peer fails before the node was lost":             {failureTime: 40, want: "Error"},
+		"the gang restarts because a peer failed first": {
+			context: restarting, failureTime: 90, isDeleting: true, want: failure.ReasonNodeLost,
+		},
 	} {
-		pods := []corev1.Pod{
-			podtest.RankPod(0, podtest.OnLostNode(20)), podtest.RankPod(1, podtest.Terminated(1, seconds, true)),
-		}
-		f := failure.First(pods, 0, failure.Context{Attempt: 1, LastRestartTime: podtest.At(0).Add(-time.Hour)})
-		if f == nil || f.Reason != want {
-			t.Errorf("a peer fails after %d s: the first failure is %v, want %s", seconds, f, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			onLostNode := podtest.RankPod(0, podtest.OnLostNode(100))
+			if c.isDeleting {
+				podtest.Deleted(91)(&onLostNode)
+			}
+			pods := []corev1.Pod{onLostNode, podtest.RankPod(1, podtest.Terminated(1, c.failureTime, true))}
+			if f := failure.First(pods, 0, c.context); f == nil || f.Reason != c.want {
+				t.Errorf("the first failure is %v, want %s", f, c.want)
+			}
+		})
 	}
 }

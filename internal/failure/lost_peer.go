@@ -19,6 +19,7 @@ var lostPeerPatterns = []string{
 	"stopped sending heartbeats",          // coordination service of TensorFlow
 	"tensorflow.CoordinationServiceError", // coordination service of JAX
 	"indicates that another task died",    // JAX, before it aborts
+	"rollcall: the connection to host ",   // the agent; see agentReport
 	// Taken from the source code or the manual of the library.
 	"Socket send error",   // LightGBM
 	"remote process exit", // ncclRemoteError: NCCL prints "exited", PyTorch prints "exiting"

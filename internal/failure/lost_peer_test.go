@@ -52,6 +52,8 @@ func TestLostPeer(t *testing.T) {
 			"incarnation. [type.googleapis.com/tensorflow.CoordinationServiceError='']",
 		"TensorFlow": "Collective ops is aborted by: Error reported from /job:worker/task:1: The " +
 			"following tasks are unhealthy (stopped sending heartbeats):\n",
+		"the agent": "rollcall: the connection to host train-worker-0.train.team.svc.cluster.local ended: read tcp " +
+			"198.18.17.36:40064->198.18.33.20:2222: i/o timeout\nA daemon has failed.",
 		"JAX": "Terminating process because the JAX distributed service detected fatal " +
 			"errors. This most likely indicates that another task died; see the other task logs",
 	} {

@@ -86,13 +86,13 @@ func TestFirstFailureBesideDeletedMember(t *testing.T) {
 		"the member of the peers was deleted": {members: newIdentifiedMembers("", "w")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lost := &failure.Failure{Rank: 1, Pod: "train-worker-0", Reason: failure.ReasonNodeLost, Time: podtest.At(50)}
+			lost := &failure.Failure{Rank: 1, Pod: "train-worker-0", Reason: failure.ReasonNodeLost, Time: podtest.At(100)}
 			s := lifecycle.State{
-				Phase: lifecycle.Restarting, Disruptions: 1, FirstFailure: lost, LastTransitionTime: podtest.At(50),
+				Phase: lifecycle.Restarting, Disruptions: 1, FirstFailure: lost, LastTransitionTime: podtest.At(100),
 				Bookkeeping: lifecycle.Bookkeeping{AttemptStartTime: podtest.At(0), MemberUIDs: []types.UID{"m", "w"}},
 			}
 			got := s.Next(defaultPolicies, lifecycle.Snapshot{
-				Members: c.members, FirstFailure: exitError(1, 35), Now: podtest.At(51),
+				Members: c.members, FirstFailure: exitError(1, 35), Now: podtest.At(101),
 			})
 			if got.Restarts != c.wantRestarts || got.Restarts+got.Disruptions != 1 {
 				t.Errorf("%d restarts and %d disruptions, want %d restarts", got.Restarts, got.Disruptions, c.wantRestarts)

@@ -192,6 +192,7 @@ func (s *simulation) applyToNode(i Incident, n *node) {
 		if !n.lost {
 			s.oracle.disruptions++
 			n.lose()
+			s.programs.timeOut(n)
 			if s.isUnobservedNextToLostNode() {
 				s.oracle.failures++ // a pod may have been deleted before
 			}

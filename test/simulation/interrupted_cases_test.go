@@ -74,6 +74,11 @@ func interruptedSequences() []sequence {
 		change:    func(s *Scenario) { s.Late = []lateStream{late("kubelet/node-0/status", 60, 62)} },
 		want:      wantedEnd{restarts: 1},
 	}, {
+		name: "ranks time out before their peer's node is found lost", shape: oneJob,
+		incidents: []Incident{at(60, nodeLost, 1), at(300, nodeReturns, 1)},
+		change:    func(s *Scenario) { s.Behavior.PeerTimeout = 35 * time.Second },
+		want:      wantedEnd{disruptions: 1},
+	}, {
 		name: "a Job is resumed before it reports its suspension", shape: oneJob,
 		incidents: []Incident{at(61.9, rankSucceeds, 2), at(62, userSuspends), at(65, userResumes)},
 		change:    func(s *Scenario) { s.Late = []lateStream{late("job-controller/requests", 62.03, 68)} },

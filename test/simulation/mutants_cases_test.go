@@ -272,6 +272,9 @@ func formerBuilds() []mutant {
 			"(s.FirstFailure.Rank < 0 && !snapshot.FirstFailure.IsDisruption() ||",
 		}},
 	}, {
+		name: "a lost node is found later than its peers fail", sequence: "ranks time out before",
+		edits: []edit{{"failure/failure.go", "lostNodeTolerance = 55 * time.Second", "lostNodeTolerance = 5 * time.Second"}},
+	}, {
 		name: "a success hides the exit before", sequence: "a rank fails, runs again in its pod",
 		edits: []edit{{"failure/detect.go", "return c.failureBeforeSuccess(pod)", "return nil"}},
 	}, {

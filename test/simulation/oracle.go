@@ -81,6 +81,8 @@ type oracle struct {
 	terminatedWithoutLeader bool
 	// resultLost is true if a completed Job was deleted while no manager ran.
 	resultLost bool
+	// peersTimedOut is true if ranks failed because of a lost node. The gang may end before the node is found lost.
+	peersTimedOut bool
 	// ended is true after the gang has ended once. Its user may run it again.
 	ended bool
 	// succeeded contains the ranks of each workload that finished their work in the current attempt.
@@ -257,7 +259,7 @@ func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 // checkFailed checks that a gang that Rollcall failed had no restart left.
 func (o *oracle) checkFailed(after lifecycle.Status) {
 	switch {
-	case o.nonRetriable, o.completed.Len() > 0, o.startedApart && o.ended, o.scenario.ActiveDeadline > 0:
+	case o.nonRetriable, o.completed.Len() > 0, o.startedApart && o.ended, o.scenario.ActiveDeadline > 0, o.peersTimedOut:
 	case o.scenario.RestartPolicy == string(gang.RestartPolicyNever) && o.failures+o.disruptions > 0:
 	case o.failures > int(o.scenario.MaxRestarts):
 	default:

@@ -19,6 +19,8 @@ type behavior struct {
 	SIGTERMDelay time.Duration
 	// AbortsWithoutPeers is true if the program exits with code 1 when it loses a peer, and false if it hangs.
 	AbortsWithoutPeers bool
+	// PeerTimeout is how long a program waits for peers on a lost node before it exits with code 1; 0 for ever.
+	PeerTimeout time.Duration
 }
 
 // programs are the running programs of all pods, and what really happened to them.
@@ -86,6 +88,31 @@ func (p *programs) exited(ended *process) {
 		restarts := peer.restarts
 		p.after("programs/abort", func() {
 			if peer.alive && peer.restarts == restarts {
+				peer.exit(1)
+			}
+		})
+	}
+}
+
+// timeOut lets the peers of the programs on a lost node exit after their timeout, unless the node returns before. They
+// seem to have failed until Kubernetes finds the node lost.
+func (p *programs) timeOut(n *node) {
+	if p.behavior.PeerTimeout == 0 {
+		return
+	}
+	lostTime, isFirst := n.lostTime, true
+	for _, peer := range slices.Clone(p.live) {
+		isWaiting := func(lost *process) bool { return lost.node == n && p.isPeer(lost, peer) }
+		if peer.node.lost || !slices.ContainsFunc(p.live, isWaiting) {
+			continue
+		}
+		restarts := peer.restarts
+		p.at(p.now.Add(p.behavior.PeerTimeout), func() {
+			if n.lost && n.lostTime.Equal(lostTime) && peer.alive && !peer.terminating && peer.restarts == restarts {
+				if isFirst {
+					p.oracle.failures++
+				}
+				isFirst, p.oracle.peersTimedOut = false, true
 				peer.exit(1)
 			}
 		})

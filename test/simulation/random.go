@@ -45,6 +45,8 @@ func NewScenario(seed uint64) Scenario {
 	s.breakNodesAtRandom(rand.New(rand.NewPCG(seed, 4)))
 	s.restartNodesAtRandom(rand.New(rand.NewPCG(seed, 5)))
 	s.terminateByKubeletAtRandom(rand.New(rand.NewPCG(seed, 6)))
+	timeouts := []time.Duration{0, 10 * time.Second, 35 * time.Second, time.Minute}
+	s.Behavior.PeerTimeout = pick(rand.New(rand.NewPCG(seed, 7)), timeouts)
 	return s
 }
 

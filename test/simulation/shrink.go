@@ -61,6 +61,7 @@ func shrinkSettings(best *Result, try func(Scenario) bool) bool {
 	simplify(best.Scenario.WithoutRules, func(s *Scenario) { s.WithoutRules = false })
 	simplify(best.Scenario.Elastic != "", func(s *Scenario) { s.Elastic = "" })
 	simplify(best.Scenario.NonRetriable != "", func(s *Scenario) { s.NonRetriable = "" })
+	simplify(best.Scenario.Behavior.PeerTimeout > 0, func(s *Scenario) { s.Behavior.PeerTimeout = 0 })
 	simplify(best.Scenario.Behavior.AbortsWithoutPeers, func(s *Scenario) { s.Behavior.AbortsWithoutPeers = false })
 	anySkew := slices.ContainsFunc(best.Scenario.NodeSkews, func(d time.Duration) bool { return d != 0 })
 	simplify(anySkew, func(s *Scenario) {
