@@ -69,11 +69,15 @@ func TestLimits(t *testing.T) {
 		},
 		"next to backoffLimitPerIndex, a backoffLimit of 6 is not a default": {
 			change: func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Spec.BackoffLimitPerIndex = apiServerDefault, two },
-			want:   jobLimits{BackoffLimit: apiServerDefault, BackoffLimitPerIndex: two, MaxRestarts: 3},
+			want: jobLimits{
+				BackoffLimit: apiServerDefault, BackoffLimitPerIndex: two, MaxFailedIndexes: zero, MaxRestarts: 3,
+			},
 		},
 		"next to backoffLimitPerIndex, the default of the API server is unlimited": {
 			change: func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Spec.BackoffLimitPerIndex = unlimited, two },
-			want:   jobLimits{BackoffLimit: unlimited, BackoffLimitPerIndex: two, MaxRestarts: 3},
+			want: jobLimits{
+				BackoffLimit: unlimited, BackoffLimitPerIndex: two, MaxFailedIndexes: zero, MaxRestarts: 3,
+			},
 		},
 		"maxFailedIndexes is preserved without backoffLimitPerIndex": {
 			change: func(j *batchv1.Job) { j.Spec.MaxFailedIndexes = four },

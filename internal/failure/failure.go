@@ -207,10 +207,11 @@ func (f *Failure) IsHardwareFault() bool {
 }
 
 // MayBeHardwareFault reports whether the hardware of a node may have caused a failure, which may be nil: a container
-// exited, and nothing shows that a peer, a limit or a termination caused that. No exit code distinguishes a program
+// exited, and nothing shows that a peer, a limit, a termination or a restart of the node caused that. No exit code distinguishes a program
 // with a defect from a node with one: a segmentation fault can be either.
 func (f *Failure) MayBeHardwareFault() bool {
-	return f != nil && f.Container != "" && !f.LostPeer && !f.MaybeTerminated && !f.IsOOMKilled()
+	return f != nil && f.Container != "" && !f.LostPeer && !f.MaybeTerminated && !f.IsOOMKilled() &&
+		!f.IsLostContainer()
 }
 
 // EarlierOf returns the failure that is the likelier cause of the other. Either may be nil; the

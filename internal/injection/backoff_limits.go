@@ -24,6 +24,8 @@ import (
 // backoffLimitPerIndex requires restartPolicy Never. Otherwise backoffLimit contains the sum for all
 // ranks. It limits failed pods, and restarts of the containers in running pods.
 //
+// The first rank that reaches a backoffLimitPerIndex of the user fails the Job, too.
+//
 // Limits of an earlier admission are removed if the plan has none. For example, a saved manifest can
 // have a new restart-policy.
 func (a *applier) applyBackoffLimits(job *batchv1.Job) {
@@ -39,6 +41,9 @@ func (a *applier) applyBackoffLimits(job *batchv1.Job) {
 		} else {
 			total = ptr.To(multiplyLimit(limit, a.gang))
 		}
+	}
+	if a.plan.JobFailureLimit > 0 && isPerIndexOfUser {
+		maxFailed = ptr.To[int32](0) // a failed index never runs again, and its peers would wait for it
 	}
 	a.applyLimit(fieldBackoffLimit, &spec.BackoffLimit, total, !gang.IsDefaultBackoffLimit(spec.BackoffLimit))
 	a.applyLimit(fieldBackoffLimitPerIndex, &spec.BackoffLimitPerIndex, perIndex, spec.BackoffLimitPerIndex != nil)

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -45,12 +46,25 @@ func (a *applier) applyWorkloadFields(old *Record) {
 		applyField(a, fieldServiceName, &spec.ServiceName, a.gang.ServiceName, spec.ServiceName == "")
 		applyField(a, fieldPodManagementPolicy, &spec.PodManagementPolicy, appsv1.ParallelPodManagement,
 			spec.PodManagementPolicy != appsv1.ParallelPodManagement)
+		a.denyDeletedClaims(spec)
 	}
 	// Otherwise the kubelet sets variables for all Services of the namespace: thousands in a large
 	// namespace, and MASTER_PORT for a Service named "master".
 	spec := &a.workload.Template().Spec
 	applyField(a, fieldEnableServiceLinks, &spec.EnableServiceLinks, ptr.To(false),
 		ptr.Deref(spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks))
+}
+
+// denyDeletedClaims denies a StatefulSet whose claims a restart deletes, because it scales the StatefulSet to 0.
+func (a *applier) denyDeletedClaims(spec *appsv1.StatefulSetSpec) {
+	policy := spec.PersistentVolumeClaimRetentionPolicy
+	if policy == nil || policy.WhenScaled != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+		return
+	}
+	path := field.NewPath("spec", "persistentVolumeClaimRetentionPolicy", "whenScaled")
+	retain := appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	a.deny(field.Invalid(path, policy.WhenScaled, fmt.Sprintf("must be %s: a restart and the end of a gang scale "+
+		"the StatefulSet to 0, which would delete the volumes of all ranks", retain)), gang.NewSetFix(path, retain))
 }
 
 func (a *applier) applyJobFields(job *batchv1.Job) {

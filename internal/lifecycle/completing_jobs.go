@@ -92,9 +92,9 @@ func succeededIndexes(w gang.Workload, pods []corev1.Pod, attempt int32) sets.Se
 	return out
 }
 
-// hasFinishedWork reports whether a pod succeeded in an attempt. A rank that somebody deletes or evicts, and that exits
-// with code 0, has not finished its work.
+// hasFinishedWork reports whether all containers of a pod succeeded in an attempt, also while its native sidecars
+// terminate. A rank that somebody deletes or evicts, and that exits with code 0, has not finished its work.
 func hasFinishedWork(pod *corev1.Pod, attempt int32) bool {
-	return pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil && !failure.IsDisrupted(pod) &&
+	return failure.RankSucceeded(pod, nil) && pod.DeletionTimestamp == nil && !failure.IsDisrupted(pod) &&
 		!isOfEarlierAttempt(pod, attempt)
 }

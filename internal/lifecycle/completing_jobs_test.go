@@ -66,6 +66,12 @@ func TestCompletingJob(t *testing.T) {
 		return pod
 	}
 	untracked := func(pod *corev1.Pod) { pod.Finalizers = nil }
+	withSidecar := func(pod *corev1.Pod) { // a native sidecar ends after the containers
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{
+			{Name: "proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+		}
+	}
 	evicted := func(pod *corev1.Pod) {
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet,
@@ -83,8 +89,11 @@ func TestCompletingJob(t *testing.T) {
 		pods      []corev1.Pod
 		want      bool
 	}{
-		"no pod succeeded":       {pods: []corev1.Pod{podtest.RankPod(0, nil)}},
-		"all indexes succeeded":  {pods: []corev1.Pod{succeeded(0), succeeded(1), succeeded(2)}, want: true},
+		"no pod succeeded":      {pods: []corev1.Pod{podtest.RankPod(0, nil)}},
+		"all indexes succeeded": {pods: []corev1.Pod{succeeded(0), succeeded(1), succeeded(2)}, want: true},
+		"all indexes succeeded, and a sidecar still runs": {
+			pods: []corev1.Pod{succeeded(0, withSidecar), succeeded(1), succeeded(2)}, want: true,
+		},
 		"first index of three":   {pods: []corev1.Pod{succeeded(0)}},
 		"same index twice":       {pods: []corev1.Pod{succeeded(0), succeeded(0), succeeded(1)}},
 		"index beyond the ranks": {pods: []corev1.Pod{succeeded(0), succeeded(1), succeeded(3)}},

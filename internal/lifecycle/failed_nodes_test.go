@@ -86,6 +86,9 @@ func TestAvoidedNodes(t *testing.T) {
 		"two ranks that lost a peer": {
 			failures: twice(change(exit("a"), func(f *failure.Failure) { f.LostPeer = true })),
 		},
+		"two containers that their node lost": {
+			failures: twice(change(exit("a"), func(f *failure.Failure) { f.Reason, f.ExitCode = "Unknown", 255 })),
+		},
 		"two ranks that may have been terminated": {
 			failures: twice(change(exit("a"), func(f *failure.Failure) { f.MaybeTerminated = true })),
 		},

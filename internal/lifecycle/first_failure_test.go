@@ -120,6 +120,7 @@ func TestFirstFailureOfRestartingJob(t *testing.T) {
 			reported: exitError(0, 30),
 			want:     exitError(0, 30),
 		},
+		"Job fails by its deadline long after the restart": {phase: lifecycle.Running},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := lifecycle.State{

@@ -21,6 +21,8 @@ type Observation struct {
 	Size int32
 	// ReadyPods is the number of ready pods.
 	ReadyPods int32
+	// SucceededPods is the number of ranks of a Job that have succeeded.
+	SucceededPods int32
 	// ActiveOrSucceededPods is the number of ranks that have a pod that has not failed, or that have
 	// succeeded. A rank that succeeded is not ready any more, so ReadyPods alone cannot distinguish a
 	// gang that finishes from a gang that lost a rank.
@@ -89,6 +91,7 @@ func observeJob(w gang.Workload) Observation {
 	o := Observation{
 		Size:                  w.Ranks(),
 		ReadyPods:             ptr.Deref(status.Ready, 0),
+		SucceededPods:         status.Succeeded,
 		ActiveOrSucceededPods: status.Active + status.Succeeded,
 		FailedPods:            status.Failed,
 		TerminatingPods:       ptr.Deref(status.Terminating, 0),
@@ -99,6 +102,7 @@ func observeJob(w gang.Workload) Observation {
 	}
 	if uncounted := status.UncountedTerminatedPods; uncounted != nil {
 		// The next write of the Job controller adds them to the counts.
+		o.SucceededPods += int32(len(uncounted.Succeeded))
 		o.ActiveOrSucceededPods += int32(len(uncounted.Succeeded))
 		o.FailedPods += int32(len(uncounted.Failed))
 	}

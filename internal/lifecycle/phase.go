@@ -78,8 +78,11 @@ func (m Members) Phase(previous Phase) Phase {
 	}
 }
 
+// allReady reports whether every rank is ready, or has succeeded before the last one was ready.
 func (m Members) allReady() bool {
-	return m.allMatch(func(s MemberState) bool { return s.Observed.ReadyPods >= s.MinReady })
+	return m.allMatch(func(s MemberState) bool {
+		return s.Observed.Complete || s.Observed.ReadyPods+s.Observed.SucceededPods >= s.MinReady
+	})
 }
 
 // allActiveOrSucceeded reports whether every rank runs or has succeeded. A rank that succeeded

@@ -32,6 +32,11 @@ func TestNextPhase(t *testing.T) {
 			observed: lifecycle.Observation{Size: 2, ReadyPods: 2, ActiveOrSucceededPods: 2},
 			want:     lifecycle.Running,
 		},
+		"one rank succeeded before the last rank was ready": {
+			previous: lifecycle.Pending,
+			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, SucceededPods: 1, ActiveOrSucceededPods: 2},
+			want:     lifecycle.Running,
+		},
 		"one rank succeeded before its peers": {
 			previous: lifecycle.Running,
 			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, ActiveOrSucceededPods: 2},
@@ -122,7 +127,7 @@ func TestObserve(t *testing.T) {
 				Status: batchv1.JobStatus{Active: 1, Ready: ptr.To[int32](1),
 					UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"a"}}},
 			}},
-			want: lifecycle.Observation{Size: 2, ReadyPods: 1, ActiveOrSucceededPods: 2},
+			want: lifecycle.Observation{Size: 2, ReadyPods: 1, SucceededPods: 1, ActiveOrSucceededPods: 2},
 		},
 		"suspended Job": {
 			workload: gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: size, Suspend: ptr.To(true)}}},
@@ -131,7 +136,7 @@ func TestObserve(t *testing.T) {
 		"complete Job": {
 			workload: gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: size}, Status: batchv1.JobStatus{
 				Succeeded: 2, Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}}},
-			want: lifecycle.Observation{Size: 2, ActiveOrSucceededPods: 2, Complete: true},
+			want: lifecycle.Observation{Size: 2, SucceededPods: 2, ActiveOrSucceededPods: 2, Complete: true},
 		},
 		"condition that is false": {
 			workload: gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: size}, Status: batchv1.JobStatus{

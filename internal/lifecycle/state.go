@@ -350,6 +350,8 @@ func (s State) enterTerminalPhase(phase Phase, snapshot Snapshot) State {
 			f = failure.EarlierOf(s.FirstFailure, f)
 		}
 		s.FirstFailure = f
+	} else if phase == Failed && s.Phase.Active() && s.Phase != Restarting {
+		s.FirstFailure = nil // that of an earlier incident
 	}
 	return s.transitionTo(phase, snapshot)
 }
