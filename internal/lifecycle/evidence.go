@@ -161,9 +161,6 @@ func (s *MemberState) addResult(state State, e Evidence, w WorkloadEvidence, las
 	isFinishing := w.isCompletingGang(*s, state) || isPastDeadline(w.Workload, e.Now)
 	if state.Attempt > 0 { // after a short suspension, a Job may still count the pods from before
 		s.Observed.ReadyPods = min(s.Observed.ReadyPods, countPods(w.Pods, IsPodReady))
-		s.Observed.SucceededPods = min(s.Observed.SucceededPods, countPods(w.Pods, func(pod *corev1.Pod) bool {
-			return hasFinishedWork(pod, state.Attempt)
-		}))
 	}
 	setIf(&s.Observed.Complete, s.IsStatefulSetComplete(w.Pods, trainingContainers, last))
 	setIf(&s.Observed.Finishing, isFinishing)

@@ -78,8 +78,13 @@ func (m Members) Phase(previous Phase) Phase {
 	}
 }
 
-// allReady reports whether every rank is ready, or has succeeded before the last one was ready.
 func (m Members) allReady() bool {
+	return m.allMatch(func(s MemberState) bool { return s.Observed.ReadyPods >= s.MinReady })
+}
+
+// allReadyOrSucceeded reports whether every rank is ready or has succeeded. After a short suspension, a Job may still
+// count ranks that run again, so that is not enough for the phase Running.
+func (m Members) allReadyOrSucceeded() bool {
 	return m.allMatch(func(s MemberState) bool {
 		return s.Observed.Complete || s.Observed.ReadyPods+s.Observed.SucceededPods >= s.MinReady
 	})

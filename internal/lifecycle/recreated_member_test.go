@@ -113,7 +113,7 @@ func TestMemberRecreated(t *testing.T) {
 		},
 		"recreated member joins a gang that cannot restart because a Job is complete": {
 			state: newIdentifiedState(lifecycle.Running), policies: defaultPolicies, members: completeFirst("m", "w2"),
-			wantPhase: lifecycle.Running, wantUIDs: []types.UID{"m", "w2"},
+			wantPhase: lifecycle.Pending, wantUIDs: []types.UID{"m", "w2"},
 		},
 		"recreated member of a gang that failed starts a new run": {
 			state: failed, policies: defaultPolicies, members: newIdentifiedMembers("m", "w2"),

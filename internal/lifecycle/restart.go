@@ -111,12 +111,13 @@ func mayFail(policies gang.RestartRules, members Members) bool {
 }
 
 // startDeadline returns when the start timeout of the attempt expires. It returns the zero value if it does
-// not run: without a timeout, after all ranks were ready, while a member is suspended or has a result, and
-// while the controller of a Job has not started the Job. A queue can resume a Job while no manager runs,
+// not run: without a timeout, after all ranks were ready or succeeded, while a member is suspended or has a result,
+// and while the controller of a Job has not started the Job. A queue can resume a Job while no manager runs,
 // so the timeout counts from the latest start of a Job.
 func (s State) startDeadline(policies gang.RestartRules, members Members) time.Time {
 	start, isStarted := members.latestStart(s.AttemptStartTime)
-	if policies.StartTimeout <= 0 || !mayFail(policies, members) || !s.isStarting() || !isStarted || start.IsZero() {
+	if policies.StartTimeout <= 0 || !mayFail(policies, members) || !s.isStarting() || members.allReadyOrSucceeded() ||
+		!isStarted || start.IsZero() {
 		return time.Time{}
 	}
 	return start.Add(policies.StartTimeout)

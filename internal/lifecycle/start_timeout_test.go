@@ -61,3 +61,19 @@ func storeAndRead(t *testing.T, s lifecycle.State) lifecycle.State {
 	}
 	return lifecycle.ReadStatus(w).State
 }
+
+// TestStartTimeoutAfterSuccess checks that a rank that succeeds before the last one is ready does not let the start
+// timeout expire.
+func TestStartTimeoutAfterSuccess(t *testing.T) {
+	timed := defaultPolicies
+	timed.StartTimeout = 8 * time.Second
+	for succeeded, want := range []lifecycle.Phase{lifecycle.Restarting, lifecycle.Pending} {
+		s := lifecycle.State{Phase: lifecycle.Pending, Bookkeeping: lifecycle.Bookkeeping{AttemptStartTime: podtest.At(0)}}
+		s = s.Next(timed, newSnapshot(lifecycle.Observation{
+			Size: 2, ReadyPods: 1, SucceededPods: int32(succeeded), ActiveOrSucceededPods: 2, StartTime: podtest.At(0),
+		}, observedAt(60)))
+		if s.Phase != want {
+			t.Errorf("phase %s with %d succeeded ranks, want %s", s.Phase, succeeded, want)
+		}
+	}
+}
