@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -27,6 +28,39 @@ func (w Workload) ReplaceExcludedNodes(before, after []string) {
 		terms = addExclusion(terms, newExclusion(after))
 	}
 	spec.Affinity = replaceNodeTerms(spec.Affinity, terms)
+}
+
+// ReplaceSuspectNodes makes the pods of a Job prefer all other nodes to the nodes after, instead of the nodes before,
+// which an earlier call made them avoid. A suspect node is used if no other node is free. Like
+// [Workload.ReplaceExcludedNodes], it keeps all other rules, and leaves a StatefulSet unchanged.
+func (w Workload) ReplaceSuspectNodes(before, after []string) {
+	if w.Job == nil || len(before)+len(after) == 0 {
+		return
+	}
+	spec := &w.Job.Spec.Template.Spec
+	var preferences []corev1.PreferredSchedulingTerm
+	if a := spec.Affinity; a != nil && a.NodeAffinity != nil {
+		preferences = slices.Clone(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	last := len(preferences) - 1
+	if last >= 0 && len(before) > 0 && equality.Semantic.DeepEqual(preferences[last], newPreference(before)) {
+		if preferences = preferences[:last]; last == 0 {
+			preferences = nil
+		}
+	}
+	if len(after) > 0 {
+		preferences = append(preferences, newPreference(after))
+	}
+	out, nodes := copyAffinity(spec.Affinity)
+	nodes.PreferredDuringSchedulingIgnoredDuringExecution = preferences
+	spec.Affinity = joinAffinity(out, nodes)
+}
+
+// newPreference prefers all other nodes with the largest weight, because many other scores count too.
+func newPreference(nodes []string) corev1.PreferredSchedulingTerm {
+	return corev1.PreferredSchedulingTerm{Weight: 100, Preference: corev1.NodeSelectorTerm{
+		MatchExpressions: []corev1.NodeSelectorRequirement{newExclusion(nodes)},
+	}}
 }
 
 func newExclusion(nodes []string) corev1.NodeSelectorRequirement {
@@ -86,18 +120,30 @@ func addExclusion(terms []corev1.NodeSelectorTerm, exclusion corev1.NodeSelector
 
 // replaceNodeTerms returns a copy of an affinity with other terms; nil for an affinity without a rule.
 func replaceNodeTerms(a *corev1.Affinity, terms []corev1.NodeSelectorTerm) *corev1.Affinity {
-	out, nodes := corev1.Affinity{}, corev1.NodeAffinity{}
+	out, nodes := copyAffinity(a)
+	nodes.RequiredDuringSchedulingIgnoredDuringExecution = nil
+	if len(terms) > 0 {
+		nodes.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: terms}
+	}
+	return joinAffinity(out, nodes)
+}
+
+// copyAffinity returns the parts of an affinity, which may be nil.
+func copyAffinity(a *corev1.Affinity) (out corev1.Affinity, nodes corev1.NodeAffinity) {
 	if a != nil {
 		out = *a
 	}
 	if out.NodeAffinity != nil {
 		nodes = *out.NodeAffinity
 	}
-	out.NodeAffinity, nodes.RequiredDuringSchedulingIgnoredDuringExecution = nil, nil
-	if len(terms) > 0 {
-		nodes.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: terms}
-	}
-	if len(terms)+len(nodes.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
+	return out, nodes
+}
+
+// joinAffinity returns an affinity with other rules for nodes; nil for an affinity without a rule.
+func joinAffinity(out corev1.Affinity, nodes corev1.NodeAffinity) *corev1.Affinity {
+	out.NodeAffinity = nil
+	hasRequired := nodes.RequiredDuringSchedulingIgnoredDuringExecution != nil
+	if hasRequired || len(nodes.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
 		out.NodeAffinity = &nodes
 	}
 	if out == (corev1.Affinity{}) {

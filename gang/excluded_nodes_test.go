@@ -90,3 +90,52 @@ func TestReplaceExcludedNodes(t *testing.T) {
 		}
 	})
 }
+
+// TestReplaceSuspectNodes prefers other nodes to suspects, replaces the suspects, and has none again.
+func TestReplaceSuspectNodes(t *testing.T) {
+	prefer := func(weight int32, requirements ...corev1.NodeSelectorRequirement) corev1.PreferredSchedulingTerm {
+		return corev1.PreferredSchedulingTerm{Weight: weight, Preference: newTerm(requirements...)}
+	}
+	newPreferred := func(terms ...corev1.PreferredSchedulingTerm) *corev1.Affinity {
+		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: terms,
+		}}
+	}
+	gpu := corev1.NodeSelectorRequirement{Key: "gpu", Operator: corev1.NodeSelectorOpExists}
+	required := newRequired(newTerm(gpu, notIn("a")))
+	both := required.DeepCopy()
+	both.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{
+		prefer(100, notIn("b", "c")),
+	}
+	for name, c := range map[string]struct{ user, want *corev1.Affinity }{
+		"without an affinity": {nil, newPreferred(prefer(100, notIn("b", "c")))},
+		"preferences of the user stay": {
+			newPreferred(prefer(1, gpu)), newPreferred(prefer(1, gpu), prefer(100, notIn("b", "c"))),
+		},
+		"nodes that the user does not prefer stay": {
+			newPreferred(prefer(100, notIn("a"))), newPreferred(prefer(100, notIn("a")), prefer(100, notIn("b", "c"))),
+		},
+		"required rules stay": {required, both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := gang.Workload{Job: &batchv1.Job{}}
+			w.Template().Spec.Affinity = c.user.DeepCopy()
+			before := w.DeepCopy()
+			w.ReplaceSuspectNodes(nil, []string{"b"})
+			w.ReplaceSuspectNodes([]string{"b"}, []string{"b", "c"})
+			if diff := cmp.Diff(c.want, w.Template().Spec.Affinity); diff != "" {
+				t.Errorf("affinity (-want +got):\n%s", diff)
+			}
+			w.ReplaceSuspectNodes([]string{"b", "c"}, nil)
+			if diff := cmp.Diff(before.Job, w.Job); diff != "" {
+				t.Errorf("after the suspicion (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("a StatefulSet stays unchanged", func(t *testing.T) {
+		w := gang.Workload{StatefulSet: &appsv1.StatefulSet{}}
+		if w.ReplaceSuspectNodes(nil, []string{"b"}); w.Template().Spec.Affinity != nil {
+			t.Errorf("affinity %v", w.Template().Spec.Affinity)
+		}
+	})
+}

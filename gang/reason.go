@@ -51,6 +51,8 @@ const (
 	ReasonQueueUnavailable Reason = "QueueUnavailable"
 	// ReasonRanksUnschedulable means that ranks have waited for their nodes for a minute.
 	ReasonRanksUnschedulable Reason = "RanksUnschedulable"
+	// ReasonNodeSuspected means that ranks of gangs in several namespaces failed first on a node.
+	ReasonNodeSuspected Reason = "NodeSuspected"
 	// ReasonNotInjected means that the workload has the framework label, but was admitted without
 	// Rollcall.
 	ReasonNotInjected Reason = "NotInjected"

@@ -146,6 +146,7 @@ func revertSpecChanges(w gang.Workload) {
 		spec.ActiveDeadlineSeconds = nil
 	}
 	w.ReplaceExcludedNodes(status.ExcludedNodes, nil)
+	w.ReplaceSuspectNodes(status.SuspectNodes, nil)
 }
 
 func revertZeroReplicas(w gang.Workload, status lifecycle.Status) {

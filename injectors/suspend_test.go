@@ -200,11 +200,12 @@ func TestCopyOfJobWithExcludedNodes(t *testing.T) {
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	job := newJob(map[string]string{gang.AnnotationStatus: encodeStatus(t, lifecycle.Status{State: lifecycle.State{
 		Phase: lifecycle.Running, Bookkeeping: lifecycle.Bookkeeping{
-			MemberNodes: lifecycle.MemberNodes{ExcludedNodes: []string{"node-b"}},
+			MemberNodes: lifecycle.MemberNodes{ExcludedNodes: []string{"node-b"}, SuspectNodes: []string{"node-c"}},
 		},
 	}})}, 2)
 	w := gang.Workload{Job: job}
 	w.ReplaceExcludedNodes(nil, []string{"node-b"})
+	w.ReplaceSuspectNodes(nil, []string{"node-c"})
 	if _, err := engine.Admit(w); err != nil {
 		t.Fatal(err)
 	}

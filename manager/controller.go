@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -205,6 +206,7 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 		MetricNamespaces: o.metricNamespaces,
 		QueueGangs:       o.schedulers.kueueWorkloads,
 		ReadLogs:         o.readLogs,
+		NodeEvents:       len(o.namespaces) == 0 || slices.Contains(o.namespaces, metav1.NamespaceDefault),
 		ServerClock:      serverClock,
 	})
 	if err != nil {

@@ -21,6 +21,7 @@ const watchInterval = time.Second
 type statusOptions struct {
 	cluster clusterFlags
 	watch   bool
+	nodes   bool
 	output  string // text, json or yaml
 	clock   clock.PassiveClock
 }
@@ -34,6 +35,10 @@ or of one of its workloads.
 The command needs permission to list Jobs, StatefulSets and pods. It shows Events if
 you are allowed to list them. For a gang with the annotation progress-pattern, it reads
 the end of the log of rank 0, and shows the step and the time that is left.
+
+With --nodes, show the nodes on which gangs failed first within 24 hours, because of the
+hardware or perhaps because of it, and which of them a gang avoids. A node is a suspect if
+gangs of two namespaces failed first on it, so suspects require --all-namespaces.
 
 With --watch, the command follows one gang until the gang succeeds or fails, or all
 gangs until you interrupt it. A terminal shows the current state, which changes in
@@ -55,6 +60,7 @@ func newStatusCommand() *cobra.Command {
 		Example: `  rollcall status
   rollcall status train --watch
   rollcall status --watch --all-namespaces
+  rollcall status --nodes --all-namespaces
   rollcall status train -o json | jq '.ranks[] | select(.state == "failed")'`,
 		Args: allowOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,6 +82,7 @@ func newStatusCommand() *cobra.Command {
 	o.cluster.addFlags(cmd)
 	o.cluster.addAllNamespacesFlag(cmd.Flags(), "gangs")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "updates until the gang succeeds or fails, or of all gangs")
+	cmd.Flags().BoolVar(&o.nodes, "nodes", false, "nodes on which gangs failed first")
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON, outputYAML)
 	return cmd
 }
@@ -86,6 +93,9 @@ func (o *statusOptions) validateFlags(name string) error {
 	if name != "" && o.cluster.allNamespaces {
 		return errors.New("--all-namespaces: must not be set with the name of a gang; use --namespace")
 	}
+	if o.nodes && (name != "" || o.watch) {
+		return errors.New("--nodes: must not be set with the name of a gang or with --watch")
+	}
 	return nil
 }
 
@@ -93,6 +103,8 @@ func (o *statusOptions) runStatus(
 	ctx context.Context, reader inspect.Reader, name string, stdout, stderr io.Writer,
 ) error {
 	switch {
+	case o.nodes:
+		return o.listNodes(ctx, reader, stdout, stderr)
 	case o.watch:
 		return o.watchStatus(ctx, reader, name, stdout)
 	case name == "":
@@ -119,15 +131,38 @@ func (o *statusOptions) listGangs(ctx context.Context, reader inspect.Reader, st
 		return printObject(stdout, o.output, append([]inspect.Gang{}, gangs...)) // [] instead of null
 	}
 	if len(gangs) == 0 {
-		scope := "in namespace " + reader.Namespace
-		if o.cluster.allNamespaces {
-			scope = "in any namespace"
-		}
-		fmt.Fprintf(stderr, "no gangs found %s: no Job or StatefulSet has the label %s\n", scope, gang.LabelFramework)
+		fmt.Fprintf(stderr, "no gangs found %s: no Job or StatefulSet has the label %s\n",
+			o.scope(reader), gang.LabelFramework)
 		return nil
 	}
 	inspect.PrintGangs(stdout, o.printOptions(stdout), gangs, o.cluster.allNamespaces)
 	return nil
+}
+
+// listNodes shows the nodes on which gangs failed first.
+func (o *statusOptions) listNodes(ctx context.Context, reader inspect.Reader, stdout, stderr io.Writer) error {
+	gangs, err := reader.ListGangs(ctx)
+	if err != nil {
+		return err
+	}
+	failures := inspect.ListNodeFailures(gangs, o.clock.Now())
+	switch {
+	case o.output != outputText:
+		return printObject(stdout, o.output, append([]inspect.NodeFailure{}, failures...)) // [] instead of null
+	case len(failures) == 0:
+		fmt.Fprintf(stderr, "no gang %s avoids a node or failed first because of one\n", o.scope(reader))
+	default:
+		inspect.PrintNodeFailures(stdout, o.printOptions(stdout), failures)
+	}
+	return nil
+}
+
+// scope describes the namespaces of the gangs.
+func (o *statusOptions) scope(reader inspect.Reader) string {
+	if o.cluster.allNamespaces {
+		return "in any namespace"
+	}
+	return "in namespace " + reader.Namespace
 }
 
 func (o *statusOptions) printOptions(out io.Writer) inspect.PrintOptions {

@@ -18,6 +18,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/lifecycle"
 )
@@ -121,6 +122,14 @@ func TestStatusFlags(t *testing.T) {
 			args: []string{"train", "-A"},
 			want: "--namespace",
 		},
+		"the nodes of one gang are in its status": {
+			args: []string{"train", "--nodes"},
+			want: "--nodes",
+		},
+		"the nodes are not followed": {
+			args: []string{"--nodes", "--watch"},
+			want: "--watch",
+		},
 		"a missing context is reported with its name": {
 			args: []string{"--context", "nowhere"},
 			want: "nowhere",
@@ -197,5 +206,42 @@ func TestStatusWithoutGangs(t *testing.T) {
 	o.output = outputJSON
 	if err := o.runStatus(t.Context(), reader, "", &stdout, &stderr); err != nil || stdout.String() != "[]\n" {
 		t.Errorf("output %q and error %v, want an empty array", stdout.String(), err)
+	}
+}
+
+// TestStatusNodes checks what status --nodes prints with and without nodes.
+func TestStatusNodes(t *testing.T) {
+	job := newAdmittedJob(t, 2, lifecycle.Running)
+	for name, c := range map[string]struct {
+		failure                *failure.Failure
+		output                 string
+		wantStdout, wantStderr string
+	}{
+		"no node":         {output: outputText, wantStderr: "no gang in namespace team avoids a node"},
+		"no node in JSON": {output: outputJSON, wantStdout: "[]"},
+		"a lost node": {
+			failure: &failure.Failure{Node: "node-a", Reason: failure.ReasonNodeLost, Time: testTime},
+			output:  outputText, wantStdout: "node-a  -        team       train  -        0s   NodeLost",
+		},
+		"a lost node in JSON": {
+			failure: &failure.Failure{Node: "node-a", Reason: failure.ReasonNodeLost, Time: testTime},
+			output:  outputJSON, wantStdout: `"node": "node-a"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Running, FirstFailure: c.failure}}
+			if err := status.WriteTo(gang.Workload{Job: job}); err != nil {
+				t.Fatal(err)
+			}
+			o := newStatusOptions()
+			o.nodes, o.output = true, c.output
+			var stdout, stderr strings.Builder
+			if err := o.runStatus(t.Context(), newReader(fake.NewClientset(job)), "", &stdout, &stderr); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(stdout.String(), c.wantStdout) || !strings.Contains(stderr.String(), c.wantStderr) {
+				t.Errorf("output %q, standard error %q", stdout.String(), stderr.String())
+			}
+		})
 	}
 }

@@ -113,6 +113,9 @@ func (r *Reconciler) applyAction(ctx context.Context, m member, a action, status
 	if !mutateWorkload(changed, a, &status, m.lastStatus()) {
 		return false, nil
 	}
+	if a == actionResume || a == actionReleaseToQueue || a == actionSetAttempt {
+		r.preferOtherNodes(m, changed, &status)
+	}
 	if err := status.WriteTo(changed); err != nil {
 		return false, err
 	}

@@ -72,6 +72,7 @@
 //   - observe.go: the pods of a gang, and the members in the API server before a decision
 //   - whole_workloads.go: members with the fields that the cache does not contain, within a bound of memory
 //   - node_labels.go: the labels of nodes by which hosts are ordered
+//   - node_ledger.go: the nodes on which gangs failed first, over all gangs
 //   - queue_watch.go: Workloads of Kueue
 //   - queue.go: whether a queue resumes a workload
 //   - membership.go: missing members

@@ -69,6 +69,8 @@ var (
 	// Administrators choose the names of rules. A policy has at most policy.MaxRules of them.
 	violatingGangsDesc = prometheus.NewDesc("rollcall_policy_violating_gangs",
 		"Unfinished gangs that violate a limit or rule of the policy, by rule and mode.", []string{"rule", "mode"}, nil)
+	suspectNodesDesc = prometheus.NewDesc("rollcall_suspect_nodes",
+		"Nodes on which ranks of gangs in several namespaces failed first, at most 8.", nil, nil)
 )
 
 func newHistogram(name, help string) *prometheus.HistogramVec {
@@ -198,6 +200,8 @@ type gangCollector struct {
 	isManagedNamespace func(ctx context.Context, namespace string) (bool, error)
 	// countViolations returns the number of gangs that violate each rule of the policy.
 	countViolations func() map[violatedRule]int
+	// countSuspects returns the number of suspect nodes.
+	countSuspects func() int
 }
 
 // Describe implements [prometheus.Collector].
@@ -206,6 +210,7 @@ func (c gangCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- oldestTransitionDesc
 	out <- tooLargeDesc
 	out <- violatingGangsDesc
+	out <- suspectNodesDesc
 }
 
 // gangGroup is the label values of the metrics that describe gangs.
@@ -229,6 +234,7 @@ func (c gangCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(
 			violatingGangsDesc, prometheus.GaugeValue, float64(n), rule.name, string(rule.mode))
 	}
+	out <- prometheus.MustNewConstMetric(suspectNodesDesc, prometheus.GaugeValue, float64(c.countSuspects()))
 	counts := c.countGangs()
 	for k, n := range counts.gangs {
 		out <- prometheus.MustNewConstMetric(

@@ -215,7 +215,7 @@ func TestOldestTransition(t *testing.T) {
 func newTestCollector(w *testCluster, namespaces int) gangCollector {
 	return gangCollector{
 		w.Client, testEngine.Frameworks(), &namespaceLabels{limit: namespaces}, w.isManagedNamespace,
-		w.sessions.countViolations,
+		w.sessions.countViolations, w.countSuspects,
 	}
 }
 

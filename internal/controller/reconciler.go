@@ -59,6 +59,7 @@ type Reconciler struct {
 
 	sessions   sessions
 	nodeLabels nodeLabels
+	nodeLedger nodeLedger
 	// reportRetryTime is the time in nanoseconds at which the API of the reports is looked for; 0 if it was never missing.
 	reportRetryTime atomic.Int64
 	// queueWatch is nil without QueueGangs.
@@ -84,6 +85,8 @@ type Options struct {
 	QueueGangs bool
 	// ReadLogs finds gangs whose rank 0 prints no line that matches their pattern.
 	ReadLogs bool
+	// NodeEvents records Events on nodes, which are in the namespace default.
+	NodeEvents bool
 	// ServerClock is the clock of the reconciler. Nil means the clock of the machine.
 	ServerClock *ServerClock
 }
@@ -120,6 +123,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 	r.namespaceLabels = &namespaceLabels{limit: o.MetricNamespaces}
 	err := metrics.Registry.Register(gangCollector{
 		r.Client, e.Frameworks(), r.namespaceLabels, r.isManagedNamespace, r.sessions.countViolations,
+		r.countSuspects,
 	})
 	if err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
 		return fmt.Errorf("registering the gang collector: %w", err)
@@ -243,6 +247,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 		return // the event of the write causes the next pass
 	}
 	state := g.lastState()
+	r.recordNodeFailures(g, state)
 	memory := &g.pass.session.memory
 	if g.multiWorkload && !state.Phase.Terminal() {
 		g.memberStates = memory.RestoreCompleted(g.memberStates)

@@ -14,12 +14,8 @@ func (o PrintOptions) formatAvoidedNodes(nodes []lifecycle.FailedNode) string {
 	for _, n := range nodes {
 		switch {
 		case n.Avoided:
-			reason := n.Reason
-			if reason == "" {
-				reason = fmt.Sprintf("ranks failed first %d times", n.Failures)
-			}
 			avoided = append(avoided, fmt.Sprintf("%s (%s) until %s",
-				n.Name, reason, o.formatTime(n.LastFailureTime.Add(lifecycle.AvoidancePeriod))))
+				n.Name, describeFailedNode(n), o.formatTime(n.LastFailureTime.Add(lifecycle.AvoidancePeriod))))
 		case !n.ReleaseTime.IsZero():
 			released = append(released, n.Name)
 		}

@@ -146,5 +146,6 @@ func (s State) limitNodes() State {
 	isInvalid := func(n FailedNode) bool { return !gang.CanExcludeNode(n.Name) || len(n.Reason) > maxReasonBytes }
 	s.FailedNodes = limitFailedNodes(slices.DeleteFunc(s.FailedNodes, isInvalid))
 	s.ExcludedNodes = s.ExcludedNodes[:min(len(s.ExcludedNodes), maxAvoidedNodes)]
+	s.SuspectNodes = s.SuspectNodes[:min(len(s.SuspectNodes), maxSuspectNodes)]
 	return s
 }

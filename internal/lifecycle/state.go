@@ -42,6 +42,8 @@ type State struct {
 type MemberNodes struct {
 	// ExcludedNodes contains the nodes that the pod template of the member excludes.
 	ExcludedNodes []string `json:"excludedNodes,omitempty"`
+	// SuspectNodes contains the nodes to which the pod template of the member prefers others; see [NodeLedger].
+	SuspectNodes []string `json:"suspectNodes,omitempty"`
 	// QueueNodes is what the admission by a queue added to the pod template of the member.
 	QueueNodes gang.QueueNodes `json:"queueNodes,omitzero"`
 }

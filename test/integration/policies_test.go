@@ -228,13 +228,17 @@ func testWorkloadAttempts(t *testing.T, a managerAttempts) {
 }
 
 // testAffinityAttempts checks that the controller may exclude nodes by their names from the template of a suspended
-// Job, and may not select nodes.
+// Job, and prefer others to them, and may not select nodes.
 func testAffinityAttempts(t *testing.T, a managerAttempts) {
 	patch := func(affinity string) attempt {
 		return a.patchJob("suspended", `{"spec":{"template":{"spec":{"affinity":`+affinity+`}}}}`)
 	}
 	required := func(terms string) string {
 		return `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":` + terms + `}}}`
+	}
+	preferred := func(expressions string) string {
+		return `{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,` +
+			`"preference":{"matchExpressions":[` + expressions + `]}}]}}`
 	}
 	const exclusion = `{"key":"kubernetes.io/hostname","operator":"NotIn","values":["node-a"]}`
 	requireDenied(t, map[string]attempt{
@@ -248,13 +252,20 @@ func testAffinityAttempts(t *testing.T, a managerAttempts) {
 		"exclusions of which each node satisfies one": patch(required(
 			`[{"matchExpressions":[` + exclusion + `]},{"matchExpressions":[` +
 				strings.Replace(exclusion, "node-a", "node-b", 1) + `]}]`)),
-		"preferred node": patch(`{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,` +
-			`"preference":{"matchExpressions":[` + exclusion + `]}}]}}`),
+		"preferred node": patch(preferred(strings.Replace(exclusion, "NotIn", "In", 1))),
+		"preference of other nodes next to an exclusion": patch(preferred(
+			exclusion + `,{"key":"example.com/gpu","operator":"NotIn","values":["a100"]}`)),
 		"node selector": a.patchJob("suspended", `{"spec":{"template":{"spec":{"nodeSelector":{"k":"v"}}}}}`),
 		"toleration":    a.patchJob("suspended", `{"spec":{"template":{"spec":{"tolerations":[{"operator":"Exists"}]}}}}`),
 	})
-	if err := patch(required(`[{"matchExpressions":[` + exclusion + `]}]`)).send(t.Context()); err != nil {
-		t.Error(err)
+	for name, allowed := range map[string]attempt{
+		"exclusion of a node":   patch(required(`[{"matchExpressions":[` + exclusion + `]}]`)),
+		"preference of others":  patch(preferred(exclusion)),
+		"end of the preference": patch(`null`),
+	} {
+		if err := allowed.send(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

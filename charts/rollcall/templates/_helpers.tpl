@@ -263,13 +263,15 @@ the fields of an object, also over those that this version of the chart does not
 {{- end -}}
 
 {{/* rollcall.fixedAffinity is a CEL expression: the affinity of a pod template without the nodes that it excludes by
-their names. A node must satisfy one of several terms, so only a single term may consist of such nodes. The argument is
+their names, and without preferences that only name nodes to which others are preferred. A node must satisfy one of several terms, so only a single term may consist of such nodes. The argument is
 the CEL expression of the workload. */}}
 {{- define "rollcall.fixedAffinity" -}}
 {{- $affinity := printf "%s.spec.template.spec.?affinity" . -}}
 {{- $nodes := printf "%s.?nodeAffinity" $affinity -}}
 [dyn({{ $affinity }}.?podAffinity.orValue({})), dyn({{ $affinity }}.?podAntiAffinity.orValue({})),
-        dyn({{ $nodes }}.?preferredDuringSchedulingIgnoredDuringExecution.orValue([])),
+        dyn({{ $nodes }}.?preferredDuringSchedulingIgnoredDuringExecution.orValue([])
+        .filter(t, size(t.preference.?matchFields.orValue([])) > 0 || t.preference.?matchExpressions.orValue([])
+        .exists(e, e.key != 'kubernetes.io/hostname' || e.operator != 'NotIn'))),
         dyn({{ $nodes }}.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms.orValue([])
         .map(t, [dyn(t.?matchFields.orValue([])), dyn(t.?matchExpressions.orValue([])
         .filter(e, !(e.key == 'kubernetes.io/hostname' && e.operator == 'NotIn')))])
