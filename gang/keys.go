@@ -333,7 +333,9 @@ func lifecycleKeys() []Key {
 		{Name: AnnotationAvoidNodes, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`off`, `auto`", Default: "`off`",
 			Description: "With `auto`, a gang of Jobs restarts without the node of a first failure that the hardware caused, " +
-				"and without a node on which ranks failed first twice. Rollcall changes the node affinity of the pod template."},
+				"and without a node on which ranks failed first twice. The gang prefers " +
+				"other nodes to those on which gangs of two namespaces failed first. Rollcall changes the node affinity of the " +
+				"pod template."},
 		{Name: AnnotationPreflight, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "the name of an init container", Default: "none",
 			Description: fmt.Sprintf("The init container that checks the node before training. With exit code %d, the gang "+

@@ -36,9 +36,9 @@ The command needs permission to list Jobs, StatefulSets and pods. It shows Event
 you are allowed to list them. For a gang with the annotation progress-pattern, it reads
 the end of the log of rank 0, and shows the step and the time that is left.
 
-With --nodes, show the nodes on which gangs failed first within 24 hours, because of the
-hardware or perhaps because of it, and which of them a gang avoids. A node is a suspect if
-gangs of two namespaces failed first on it, so suspects require --all-namespaces.
+With --nodes, show the nodes on which gangs failed first within 24 hours, if the hardware
+can be the cause, and which of them a gang avoids. A node is a suspect if gangs of two
+namespaces failed first on it, so suspects require --all-namespaces.
 
 With --watch, the command follows one gang until the gang succeeds or fails, or all
 gangs until you interrupt it. A terminal shows the current state, which changes in

@@ -90,7 +90,8 @@ func (l *NodeLedger) Record(namespace, uid string, failures []NodeFailure, now t
 		if len(votes) > maxFailedNodes {
 			delete(votes, findOldest(votes, func(v nodeVote) time.Time { return v.time }))
 		}
-		isChanged = true
+		_, isKept := votes[f.Node]
+		isChanged = isChanged || isKept
 	}
 	return isChanged
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -43,7 +44,8 @@ func (r *testGang) reportUnhealthyDevice(p corev1.Pod) {
 	}
 }
 
-// checkExcluded checks the required node affinity of the Job: that of scheduleOnFakeNodes, and the excluded nodes.
+// checkExcluded checks the required node affinity of the Job: that of scheduleOnFakeNodes, and the excluded nodes. Other
+// tests can cause suspects, which are preferences.
 func (r *testGang) checkExcluded(nodes ...string) {
 	r.t.Helper()
 	all, err := r.getWorkloads(r.t.Context())
@@ -52,7 +54,9 @@ func (r *testGang) checkExcluded(nodes ...string) {
 	}
 	want := scheduleOnFakeNodes(newTrainingWorkload(2), r.ns)
 	want.ReplaceExcludedNodes(nil, nodes)
-	if diff := cmp.Diff(want.Template().Spec.Affinity, all[0].Template().Spec.Affinity); diff != "" {
+	got := all[0].Template().Spec.Affinity.DeepCopy()
+	got.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = nil
+	if diff := cmp.Diff(want.Template().Spec.Affinity, got); diff != "" {
 		r.t.Errorf("affinity (-want +got):\n%s", diff)
 	}
 	for name, p := range r.listActivePods() {
@@ -126,6 +130,59 @@ func testAvoidNodeAfterTwoFailures(t *testing.T, m *manager, ns string) {
 	}
 	r.waitForPhase(lifecycle.Running, 3)
 	r.checkExcluded()
+}
+
+// testSuspectNode checks that a node on which gangs of two namespaces failed first is reported and not preferred, and
+// that a gang still uses it if no other node is free.
+func testSuspectNode(t *testing.T, m *manager, ns string) {
+	m.startFakeNodes(t, ns, 1)
+	nodes, ended := fakeNodes{manager: m, ns: m.createNamespace(t)}, make(chan struct{})
+	go func() {
+		defer close(ended)
+		for t.Context().Err() == nil {
+			nodes.syncPods(t.Context())
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	t.Cleanup(func() { <-ended })
+	other := m.createGang(t, nodes.ns, scheduleOnFakeNodes(newTrainingWorkload(1), ns))
+	r := m.createGang(t, ns, scheduleOnFakeNodes(newTrainingWorkload(1, gang.AnnotationAvoidNodes, "auto"), ns))
+	suspect := ns + "-0"
+	for _, g := range []*testGang{other, r} {
+		g.waitForPhase(lifecycle.Running, 0)
+		g.failContainer(g.findPodOnNode(suspect), 139)
+		s := g.waitForPhase(lifecycle.Running, 1)
+		if isKnown := slices.Contains(s.SuspectNodes, suspect); isKnown != (g == r) {
+			t.Errorf("the status of the gang in %s records the suspects %v", g.ns, s.SuspectNodes)
+		}
+	}
+	all, err := r.getWorkloads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	preferred := all[0].Template().Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	if len(preferred) != 1 || !slices.Contains(preferred[0].Preference.MatchExpressions[0].Values, suspect) {
+		t.Errorf("preferences %v", preferred)
+	}
+	r.findPodOnNode(suspect)
+	wait.For(t, "the Event on the node", func(ctx context.Context) error {
+		list, err := m.Client.EventsV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
+			FieldSelector: "reason=" + string(gang.ReasonNodeSuspected),
+		})
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.Name == suspect }) {
+			return fmt.Errorf("%d Events", len(list.Items))
+		}
+		return nil
+	})
+	out, err := exec.CommandContext(t.Context(), buildCommand(t), "status", "--nodes", "-A",
+		"--kubeconfig", m.Cluster.Kubeconfig()).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), suspect+"  yes ") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	t.Logf("rollcall status --nodes prints\n%s", out)
 }
 
 // checkShown checks that rollcall status prints a text about the gang.

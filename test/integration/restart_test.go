@@ -62,6 +62,7 @@ func TestRestart(t *testing.T) {
 		"TensorFlowWorker0":    testTensorFlowWorker0Succeeds,
 		"AvoidUnhealthyDevice": testAvoidUnhealthyDevice,
 		"AvoidNodeAfterTwo":    testAvoidNodeAfterTwoFailures,
+		"SuspectNode":          testSuspectNode,
 		"Detach":               testDetachRestarting,
 		"DetachMembers":        testDetachRestartingMembers,
 		"LimitWithoutManager":  testLimitWithoutManager,
