@@ -85,8 +85,8 @@ func TestSuspectNode(t *testing.T) {
 	}
 }
 
-// TestFormerSuspect checks that the next restart removes the preference after a day, whether the gang still avoids nodes
-// or not.
+// TestFormerSuspect checks that the next restart removes the preference after a day, whether the gang still avoids
+// nodes or not.
 func TestFormerSuspect(t *testing.T) {
 	for name, avoidNodes := range map[string]string{"still avoids nodes": "auto", "avoids no nodes any more": "off"} {
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,8 @@ type NodeFailure struct {
 	Avoided bool `json:"avoided"`
 }
 
-// ListNodeFailures returns the last failure of each gang on each node, ordered by node, namespace and gang. The suspects
-// are those that the gangs show. A manager also remembers gangs that were deleted.
+// ListNodeFailures returns the last failure of each gang on each node, ordered by node, namespace and gang. The
+// suspects are those that the gangs show. A manager also remembers gangs that were deleted.
 func ListNodeFailures(gangs []Gang, now time.Time) []NodeFailure {
 	var out []NodeFailure
 	var ledger lifecycle.NodeLedger
