@@ -44,8 +44,8 @@ func (r *testGang) reportUnhealthyDevice(p corev1.Pod) {
 	}
 }
 
-// checkExcluded checks the required node affinity of the Job: that of scheduleOnFakeNodes, and the excluded nodes. Other
-// tests can cause suspects, which are preferences.
+// checkExcluded checks the required node affinity of the Job: that of scheduleOnFakeNodes, and the excluded nodes.
+// Other tests can cause suspects, which are preferences.
 func (r *testGang) checkExcluded(nodes ...string) {
 	r.t.Helper()
 	all, err := r.getWorkloads(r.t.Context())
