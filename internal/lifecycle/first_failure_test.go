@@ -76,7 +76,8 @@ func TestFirstFailureReportedLate(t *testing.T) {
 	}
 }
 
-// TestFirstFailureBesideDeletedMember checks that the exits of ranks whose peers were deleted do not replace a lost node.
+// TestFirstFailureBesideDeletedMember checks that the exits of ranks whose peers were deleted do not replace a lost
+// node.
 func TestFirstFailureBesideDeletedMember(t *testing.T) {
 	for name, c := range map[string]struct {
 		members      lifecycle.Members
