@@ -24,6 +24,7 @@ func TestGPUExamples(t *testing.T) {
 		"../examples/gpu/aks-infiniband": "testdata/gpu-aks-infiniband.yaml",
 		"../examples/gpu/base":           "testdata/gpu.yaml",
 		"../examples/gpu/efa":            "testdata/gpu-efa.yaml",
+		"../examples/gpu/fsdp":           "testdata/gpu-fsdp.yaml",
 		"../examples/gpu/gke-rdma":       "testdata/gpu-gke-rdma.yaml",
 		"../examples/gpu/mnnvl":          "testdata/gpu-mnnvl.yaml",
 	} {

@@ -54,16 +54,9 @@ func TestCheckpointExample(t *testing.T) {
 func TestBandwidthExample(t *testing.T) {
 	s := requireCluster(t)
 	ns := s.createNamespace(t)
-	patches := append([]string{
-		`{op: replace, path: /spec/template/spec/containers/0/resources/limits, value: {memory: 2Gi}}`,
-		// The image has no torchrun in its path.
-		`{op: replace, path: /spec/template/spec/containers/0/command, ` +
-			`value: [python3, -m, torch.distributed.run, /program/bandwidth.py]}`,
-		`{op: add, path: /metadata/annotations/rollcall.training~1nproc-per-node, value: "2"}`,
-		`{op: add, path: /spec/template/spec/containers/0/env/-, value: {name: MEBIBYTES, value: "4"}}`,
-		`{op: add, path: /spec/template/spec/containers/0/env/-, value: {name: OMP_NUM_THREADS, value: "1"}}`,
-	}, restrictedPatches...)
-	s.applyExample(t, ns, "gpu/base", s.trainingImage, patches...)
+	patches := append(replaceGPUs("bandwidth.py"),
+		`{op: add, path: /spec/template/spec/containers/0/env/-, value: {name: MEBIBYTES, value: "4"}}`)
+	s.applyExample(t, ns, "gpu/base", s.trainingImage, append(patches, restrictedPatches...)...)
 	s.waitForTerminalPhase(t, ns, "bandwidth", lifecycle.Succeeded)
 	all := ""
 	for _, text := range s.readLogsByIndex(t, ns, "bandwidth") {
@@ -73,5 +66,52 @@ func TestBandwidthExample(t *testing.T) {
 		if want := fmt.Sprintf("rank %d of 4: 4 MiB in ", rank); !strings.Contains(all, want) {
 			t.Errorf("%q is missing:\n%s", want, all)
 		}
+	}
+}
+
+// replaceGPUs returns the patches that make an example for GPUs run with two processes on CPUs in each of its pods.
+func replaceGPUs(program string) []string {
+	return []string{
+		`{op: replace, path: /spec/template/spec/containers/0/resources/limits, value: {memory: 2Gi}}`,
+		// The image has no torchrun in its path.
+		`{op: replace, path: /spec/template/spec/containers/0/command, ` +
+			`value: [python3, -m, torch.distributed.run, /program/` + program + `]}`,
+		`{op: add, path: /metadata/annotations/rollcall.training~1nproc-per-node, value: "2"}`,
+		`{op: add, path: /spec/template/spec/containers/0/env/-, value: {name: OMP_NUM_THREADS, value: "1"}}`,
+	}
+}
+
+// shardPattern matches the line with the part of the model that a rank has.
+var shardPattern = regexp.MustCompile(`(?m)^rank \d of 4: (\d+) of 16737 parameters$`)
+
+// TestFSDPExample divides a model among two processes in each of two pods. All ranks end with the same model, and no
+// parameter is on two ranks.
+func TestFSDPExample(t *testing.T) {
+	s := requireCluster(t)
+	ns := s.createNamespace(t)
+	text, err := os.ReadFile(filepath.Join("testdata", "fsdp_on_cpu.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.createProgram(t, ns, "sitecustomize.py", string(text)) // each Python process imports it
+	patches := append(replaceGPUs("train.py"),
+		`{op: add, path: /spec/template/spec/volumes/-, value: {name: cpu, configMap: {name: program}}}`,
+		`{op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: cpu, mountPath: /cpu}}`,
+		`{op: add, path: /spec/template/spec/containers/0/env/-, value: {name: PYTHONPATH, value: /cpu}}`)
+	s.applyExample(t, ns, "gpu/fsdp", s.trainingImage, append(patches, restrictedPatches...)...)
+	s.waitForTerminalPhase(t, ns, "fsdp", lifecycle.Succeeded)
+	parameters, models := 0, map[string]bool{}
+	logs := s.readLogsByIndex(t, ns, "fsdp")
+	for _, text := range logs {
+		for _, shard := range shardPattern.FindAllStringSubmatch(text, -1) {
+			n, _ := strconv.Atoi(shard[1]) // the pattern has only digits
+			parameters += n
+		}
+		for _, result := range trainingResultPattern.FindAllStringSubmatch(text, -1) {
+			models[result[5]] = true
+		}
+	}
+	if parameters != 16737 || len(models) != 1 {
+		t.Errorf("the ranks have %d parameters, want 16737, and the models %v:\n%v", parameters, models, logs)
 	}
 }
