@@ -37,7 +37,7 @@ type migrateOptions struct {
 	gangScheduler         string
 	framework, nameSuffix string
 	require, verbose      bool
-	summary               bool
+	summary, nested       bool
 	written               outputFlags
 }
 
@@ -58,6 +58,9 @@ The command writes a report of every field to standard error. An outcome is one 
 
 With -o json, standard output contains the objects as a sequence of JSON documents,
 and standard error contains the report as a list.
+
+Jobs within other objects are reported as errors. With --nested, the command replaces
+those of Experiments of Katib and of Workflows of Argo that become one Job.
 
 For many jobs, --summary prints the number of objects by kind and outcome, and the most
 frequent reasons, instead of the objects and the report. --output-dir writes the objects
@@ -115,6 +118,7 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command) {
 	addChoiceFlag(cmd, &o.framework, "framework", "", "framework of jobs that do not specify one, such as JobSets",
 		injectors.Builtin().Frameworks().Names()...)
 	f.StringVar(&o.nameSuffix, "name-suffix", "", "suffix of new names, such as -new, to run the result next to the jobs")
+	f.BoolVar(&o.nested, "nested", false, "jobs within Experiments of Katib and Workflows of Argo")
 	f.BoolVar(&o.summary, "summary", false, "number of objects by kind and outcome instead of objects and report")
 	o.written.addFlags(cmd)
 	f.BoolVar(&o.require, "require", false, "failure if no object can be migrated")
@@ -154,7 +158,7 @@ func (o migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
 		Config:    gang.Config{ClusterDomain: o.clusterDomain},
 		Scheduler: source.Scheduler(o.gangScheduler),
 		Framework: o.framework,
-		Runtimes:  input.runtimes, NameSuffix: o.nameSuffix,
+		Runtimes:  input.runtimes, NameSuffix: o.nameSuffix, Nested: o.nested,
 	}
 	result := m.Migrate(input.docs)
 	reports := slices.Concat(result.Reports, input.skipped, reportUnreadable(input.unreadable))

@@ -92,21 +92,27 @@ var blockingWarnings = []vet.Code{
 // addFindings runs the checks of rollcall vet on the output, and adds what prevents a migrated gang from
 // training to its report.
 func (m *migration) addFindings() {
-	found := vet.Run(m.result.Documents, nil, vet.Options{Engine: m.newEngine(), Namespace: m.Namespace})
-	for _, f := range found.Findings {
-		if f.Severity != vet.Error && !slices.Contains(blockingWarnings, f.Code) {
-			continue
-		}
+	for _, f := range m.findBlocking(m.result.Documents) {
 		i := slices.IndexFunc(m.result.Reports, func(r Report) bool {
 			return r.Source == f.Source && r.Document == f.Document && !r.Failed() && slices.ContainsFunc(r.Outputs,
 				func(output string) bool { return isOutput(output, f.Object) })
 		})
 		if i >= 0 {
-			m.result.Reports[i].Findings = append(m.result.Reports[i].Findings, Finding{
-				Code: f.Code, Object: f.Object, Field: f.Field, Message: f.Message, Fix: f.Fix,
-			})
+			m.result.Reports[i].Findings = append(m.result.Reports[i].Findings, newFinding(f))
 		}
 	}
+}
+
+// findBlocking returns the findings of vet with which gangs do not train.
+func (m Migrator) findBlocking(docs []*manifest.Document) []vet.Finding {
+	found := vet.Run(docs, nil, vet.Options{Engine: m.newEngine(), Namespace: m.Namespace})
+	return slices.DeleteFunc(found.Findings, func(f vet.Finding) bool {
+		return f.Severity != vet.Error && !slices.Contains(blockingWarnings, f.Code)
+	})
+}
+
+func newFinding(f vet.Finding) Finding {
+	return Finding{Code: f.Code, Object: f.Object, Field: f.Field, Message: f.Message, Fix: f.Fix}
 }
 
 // isOutput reports whether the name of an output, such as job.batch/train, is that of a finding's

@@ -38,6 +38,8 @@ type Migrator struct {
 	// NameSuffix is appended to the names of the jobs, and of their pods in the manifests. The result can then run
 	// next to the jobs.
 	NameSuffix string
+	// Nested also migrates jobs within Experiments of Katib, and within Workflows of Argo.
+	Nested bool
 }
 
 // Result is the result of a migration.
@@ -66,13 +68,14 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	run := migration{
 		Migrator: m, names: outputNames{}, scripts: configMapTexts{},
 		runtimes: runtimeCatalog{namespace: m.Namespace}, runtimeReports: map[int]manifest.Object{},
+		nested: map[*manifest.Document]nestedReport{},
 	}
 	run.runtimes.addDocuments(docs)
 	run.runtimes.addDocuments(m.Runtimes)
 	run.scripts.addDocuments(docs)
 	run.names.addPassthrough(docs)
 	for _, d := range docs {
-		if !slices.ContainsFunc(d.Objects(), func(o manifest.Object) bool { return isMigratable(o) || isWorkload(o) }) {
+		if !slices.ContainsFunc(d.Objects(), run.isAffected) {
 			run.passThrough(d)
 			continue
 		}
@@ -83,6 +86,8 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 				run.migrateDocument(objects[0], newLineLookup(d, i, len(parts)))
 			case len(objects) == 1 && isWorkload(objects[0]):
 				run.migrateWorkload(objects[0], newLineLookup(d, i, len(parts)))
+			case len(objects) == 1 && run.hasNestedJobs(objects[0]):
+				run.migrateNested(part)
 			default:
 				run.passThrough(part)
 			}
@@ -94,7 +99,11 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 		run.result.Reports[i] = run.runtimes.reportRuntime(o)
 	}
 	for _, o := range run.passedThrough {
-		if report, affected := m.checkReferences(run.gangs, o); affected {
+		report, affected := m.checkReferences(run.gangs, o)
+		if nested, ok := run.nested[o.Document]; ok {
+			report, affected = nested.addReferences(report), true
+		}
+		if affected {
 			run.result.Reports = append(run.result.Reports, report)
 		}
 	}
@@ -115,6 +124,13 @@ type migration struct {
 	// services are those that Rollcall creates for the gangs.
 	services      []gangService
 	passedThrough []manifest.Object
+	// nested are the reports of objects with nested jobs, by their documents.
+	nested map[*manifest.Document]nestedReport
+}
+
+// isAffected reports whether the migration replaces an object or its content.
+func (m *migration) isAffected(o manifest.Object) bool {
+	return isMigratable(o) || isWorkload(o) || m.hasNestedJobs(o)
 }
 
 func (m *migration) passThrough(d *manifest.Document) {
