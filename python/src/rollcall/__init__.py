@@ -15,6 +15,7 @@ Job with mistakes: see Denied.
 
 from rollcall.errors import Cause, Denied, FunctionError, GangFailed, RollcallError, RollcallWarning
 from rollcall.gang import Gang, list_gangs
+from rollcall.progress import Progress
 from rollcall.status import Rank, Status
 from rollcall.submission import build_job, submit
 
@@ -24,6 +25,7 @@ __all__ = [
     "FunctionError",
     "Gang",
     "GangFailed",
+    "Progress",
     "Rank",
     "RollcallError",
     "RollcallWarning",

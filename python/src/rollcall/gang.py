@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ from urllib3.exceptions import HTTPError
 
 from rollcall.connection import connect, current_namespace
 from rollcall.errors import GangFailed, RollcallError
+from rollcall.progress import LIMIT_BYTES, TAIL_LINES, Progress, read_progress
 from rollcall.status import FINISHED, PREFIX, Rank, Status, parse_status
 
 _RANK = PREFIX + "rank"
@@ -105,11 +107,32 @@ class Gang:
         if rest:
             yield rest.decode(errors="replace")
 
+    def progress(self) -> Progress | None:
+        """Return how far rank 0 is, from the end of its log. None if the log does not show it.
+
+        The gang needs the annotation rollcall.training/progress-pattern, and you need permission to
+        read logs. RollcallError is raised for a pattern that Python does not understand.
+        """
+        job = self._jobs.read_namespaced_job(self.name, self.namespace)
+        pattern = (job.metadata.annotations or {}).get(PREFIX + "progress-pattern")
+        if not pattern:
+            return None
+        options = {"timestamps": True, "tail_lines": TAIL_LINES, "limit_bytes": LIMIT_BYTES}
+        if (answer := self._open_log(0, follow=False, container=None, **options)) is None:
+            return None
+        try:
+            log = b"".join(answer.stream()).decode(errors="replace")
+            return read_progress(pattern, log)
+        except (HTTPError, re.error) as error:
+            raise RollcallError(f"the progress of {self.name} is not known: {error}") from error
+        finally:
+            answer.close()
+
     def delete(self) -> None:
         """Delete the Job, its pods, and the program that submit created."""
         self._jobs.delete_namespaced_job(self.name, self.namespace, propagation_policy="Foreground")
 
-    def _open_log(self, rank: int, follow: bool, container: str | None) -> Any:
+    def _open_log(self, rank: int, follow: bool, container: str | None, **options: Any) -> Any:
         """Return the stream of a log, or None if the rank has no log yet."""
         pod = self._newest_pods().get(rank)
         if pod is None:
@@ -123,6 +146,7 @@ class Gang:
                 container=container,
                 follow=follow,
                 _preload_content=False,
+                **options,
             )
         except client.ApiException as error:
             # The container has not started (400), or the pod was deleted in the meantime (404).
