@@ -37,7 +37,9 @@ contains the last words of the failed program, names, and values of variables th
 Rollcall added. Read it before you send it to somebody else.
 
 The command needs permission to list Jobs, StatefulSets and pods. The report contains
-Events if you are allowed to list them.
+Events if you are allowed to list them. If the gang has the annotation progress-pattern
+and still runs, the command reads the end of the log of rank 0, and the report contains the
+step and the time that is left.
 
 Exit codes:
   0  the report was written, whether the gang succeeded or not
@@ -78,6 +80,7 @@ func (o *reportOptions) report(ctx context.Context, reader inspect.Reader, name 
 	if err != nil {
 		return err
 	}
+	reader.AddProgress(ctx, &g)
 	page := inspect.Page{Gang: g, Now: o.clock.Now(), Version: buildinfo.Version()}
 	var docs []*manifest.Document
 	for _, m := range g.Members {

@@ -102,6 +102,19 @@ func TestReport(t *testing.T) {
 	})
 }
 
+// TestReportProgress checks that the report of a running gang with a pattern contains its step.
+func TestReportProgress(t *testing.T) {
+	job := newAdmittedJob(t, 2, lifecycle.Running)
+	job.Annotations[gang.AnnotationProgressPattern] = `step (?P<step>\d+)/(?P<total>\d+)`
+	client := newLogClient("2026-03-01T12:00:00Z step 12/40\n", job, newRunningPod(job, 0, 0))
+	var out strings.Builder
+	o := reportOptions{output: "-", clock: clocktesting.NewFakePassiveClock(testTime.Add(time.Hour))}
+	if err := o.report(t.Context(), newReader(client), "train", &out); err != nil {
+		t.Fatal(err)
+	}
+	checkOrder(t, out.String(), []string{"<dt>Progress</dt><dd>Step 12 of 40 (printed 60m ago)</dd>"})
+}
+
 // TestReportOfManyRanks checks that the report of a large gang stays small.
 func TestReportOfManyRanks(t *testing.T) {
 	text := writeReport(t, "2000.html", newReportCluster(t, 2000))

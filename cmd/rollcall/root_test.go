@@ -40,10 +40,13 @@ func TestUsageErrors(t *testing.T) {
 		"inject for an unsupported Kubernetes": {
 			args: []string{"inject", "-f", "-", "--kubernetes-version", "1.20"}, want: gang.MinKubernetesVersion + " or newer",
 		},
-		"an unknown framework":     {args: []string{"frameworks", "caffe"}, want: "pytorch, tensorflow"},
-		"two frameworks":           {args: []string{"frameworks", "jax", "mpi"}, want: "one name"},
-		"an unknown format":        {args: []string{"frameworks", "-o", "table"}, want: "text, json or yaml"},
-		"status of two gangs":      {args: []string{"status", "a", "b", kubeconfig}, want: "one name"},
+		"an unknown framework": {args: []string{"frameworks", "caffe"}, want: "pytorch, tensorflow"},
+		"two frameworks":       {args: []string{"frameworks", "jax", "mpi"}, want: "one name"},
+		"an unknown format":    {args: []string{"frameworks", "-o", "table"}, want: "text, json or yaml"},
+		"status of two gangs":  {args: []string{"status", "a", "b", kubeconfig}, want: "one name"},
+		"the log of all gangs": {
+			args: []string{"status", "--watch", "--log-rank", "0", kubeconfig}, want: "--log-rank: needs --watch and the name",
+		},
 		"logs without a gang":      {args: []string{"logs", kubeconfig}, want: "requires a name"},
 		"logs of an invalid range": {args: []string{"logs", "train", "--rank", "x", kubeconfig}, want: "x"},
 		"a report without a file":  {args: []string{"report", "train", kubeconfig}, want: "--output: required"},

@@ -23,6 +23,8 @@ type statusOptions struct {
 	watch   bool
 	nodes   bool
 	output  string // text, json or yaml
+	// logRank is the rank whose log is shown; nil for none.
+	logRank *int32
 	clock   clock.PassiveClock
 }
 
@@ -43,6 +45,8 @@ namespaces failed first on it, so suspects require --all-namespaces.
 With --watch, the command follows one gang until the gang succeeds or fails, or all
 gangs until you interrupt it. A terminal shows the current state, which changes in
 place at most once a second. Otherwise, the command prints a line for each change.
+With --log-rank, the terminal also shows the last lines of the log of a rank. The command
+reads them every 3 seconds, if you are allowed to read logs.
 
 Exit codes:
   0  success; with --watch, the gang succeeded
@@ -53,12 +57,14 @@ Exit codes:
 
 func newStatusCommand() *cobra.Command {
 	o := statusOptions{clock: clock.RealClock{}, output: outputText}
+	logRank := int32(0)
 	cmd := &cobra.Command{
 		Use:   "status [GANG]",
 		Short: "Show the gangs of a namespace, or the ranks of one gang",
 		Long:  statusLong,
 		Example: `  rollcall status
   rollcall status train --watch
+  rollcall status train --watch --log-rank 0
   rollcall status --watch --all-namespaces
   rollcall status --nodes --all-namespaces
   rollcall status train -o json | jq '.ranks[] | select(.state == "failed")'`,
@@ -67,6 +73,9 @@ func newStatusCommand() *cobra.Command {
 			name := ""
 			if len(args) == 1 {
 				name = args[0]
+			}
+			if cmd.Flags().Changed("log-rank") {
+				o.logRank = &logRank
 			}
 			if err := o.validateFlags(name); err != nil {
 				return newUsageError(err)
@@ -83,6 +92,7 @@ func newStatusCommand() *cobra.Command {
 	o.cluster.addAllNamespacesFlag(cmd.Flags(), "gangs")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "updates until the gang succeeds or fails, or of all gangs")
 	cmd.Flags().BoolVar(&o.nodes, "nodes", false, "nodes on which gangs failed first")
+	cmd.Flags().Int32Var(&logRank, "log-rank", 0, "rank whose log a terminal shows with --watch (default: none)")
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON, outputYAML)
 	return cmd
 }
@@ -95,6 +105,9 @@ func (o *statusOptions) validateFlags(name string) error {
 	}
 	if o.nodes && (name != "" || o.watch) {
 		return errors.New("--nodes: must not be set with the name of a gang or with --watch")
+	}
+	if o.logRank != nil && (!o.watch || name == "") {
+		return errors.New("--log-rank: needs --watch and the name of a gang")
 	}
 	return nil
 }

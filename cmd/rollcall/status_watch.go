@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,8 @@ const (
 	// detailsInterval is the minimum time between two requests for Events and for the log that shows the progress, unless
 	// the phase changes.
 	detailsInterval = 10 * time.Second
+	// logInterval is the same time if the end of a log is shown, which changes more often than everything else.
+	logInterval = 3 * time.Second
 	// sizeInterval is how often the size of the terminal is read. A signal of a changed size does not exist on all
 	// systems.
 	sizeInterval = 200 * time.Millisecond
@@ -47,13 +50,15 @@ func watchGangs(ctx context.Context, reader inspect.Reader, name string, handle 
 	}
 	var before inspect.Gang
 	var detailsTime time.Time
+	interval := cmp.Or(reader.LogInterval, detailsInterval)
 	return reader.Watch(ctx, name, watchInterval, func(g inspect.Gang) error {
-		if g.Phase != before.Phase || g.Restarts != before.Restarts || time.Since(detailsTime) >= detailsInterval {
+		if g.Phase != before.Phase || g.Restarts != before.Restarts || time.Since(detailsTime) >= interval {
 			reader.AddEvents(ctx, &g)
 			reader.AddProgress(ctx, &g)
+			reader.AddLogTail(ctx, &g)
 			detailsTime = time.Now()
 		} else {
-			g.Events, g.Progress, g.Warnings = before.Events, before.Progress, before.Warnings
+			g.Events, g.Progress, g.LogTail, g.Warnings = before.Events, before.Progress, before.LogTail, before.Warnings
 		}
 		before = g
 		if err := handle([]inspect.Gang{g}); err != nil {
@@ -118,7 +123,10 @@ func (o *statusOptions) watchLive(ctx context.Context, reader inspect.Reader, na
 	defer stop()
 	ctx, stop = signal.NotifyContext(interrupted, syscall.SIGTERM)
 	defer stop()
-	reader.ProgressInterval = detailsInterval
+	reader.LogInterval = detailsInterval
+	if reader.LogRank = o.logRank; reader.LogRank != nil {
+		reader.LogInterval = logInterval
+	}
 	updates, finished := startWatch(ctx, reader, name)
 	view := &screen{out: out}
 	defer view.close()

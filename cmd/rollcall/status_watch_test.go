@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/inspect"
@@ -117,15 +119,21 @@ func TestStatusWatchLines(t *testing.T) {
 	}
 }
 
+// newLogClient returns a client whose logs are a text.
+func newLogClient(text string, objects ...runtime.Object) *fake.Clientset {
+	client := fake.NewClientset(objects...)
+	client.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return a.GetSubresource() == "log", &runtime.Unknown{Raw: []byte(text)}, nil
+	})
+	return client
+}
+
 // TestStatusWatchReadsLogsRarely verifies that a change within 10 seconds keeps the progress and reads no log, and that
 // the progress of a single gang is printed.
 func TestStatusWatchReadsLogsRarely(t *testing.T) {
 	job := newAdmittedJob(t, 2, lifecycle.Running)
 	job.Annotations[gang.AnnotationProgressPattern] = `step (?P<step>\d+)`
-	client := fake.NewClientset(job, newRunningPod(job, 0, 0))
-	client.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		return a.GetSubresource() == "log", &runtime.Unknown{Raw: []byte("2026-03-01T12:00:00Z step 12\n")}, nil
-	})
+	client := newLogClient("2026-03-01T12:00:00Z step 12\n", job, newRunningPod(job, 0, 0))
 	calls, ended := 0, errors.New("enough")
 	err := watchGangs(t.Context(), newReader(client), "train", func(gangs []inspect.Gang) error {
 		if p := gangs[0].Progress; p == nil || *p.Step != 12 {
@@ -314,6 +322,39 @@ func TestStatusLive(t *testing.T) {
 		t.Errorf("%d requests, want at most 20", n)
 	}
 	t.Logf("first screen %d bytes, changed rank %d bytes, %d requests", first, changed, len(client.Actions()))
+}
+
+// TestStatusLiveLog verifies that a terminal shows the end of a log above the ranks, reads it again without a change of
+// the gang, and does not leave it on the terminal.
+func TestStatusLiveLog(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "1")
+	job := newAdmittedJob(t, 2, lifecycle.Running)
+	client := newLogClient("one\n", job, newRunningPod(job, 0, 0), newRunningPod(job, 1, 0))
+	var reads atomic.Int32
+	client.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		isLater := a.GetSubresource() == "log" && reads.Add(1) > 1
+		return isLater, &runtime.Unknown{Raw: []byte("two\n")}, nil
+	})
+	terminal, out := openTerminal(t, 100, 50)
+	o := newLiveOptions()
+	o.logRank = ptr.To[int32](1)
+	var err error
+	var wg sync.WaitGroup
+	wg.Go(func() { err = o.runStatus(t.Context(), newReader(client), "train", terminal, nil) })
+	out.awaitText(t, "  one")
+	out.awaitText(t, "  two")
+	updatePhase(t, client, job, lifecycle.Succeeded)
+	wg.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.awaitText(t, closeScreen+"team/train")
+	live, last, _ := strings.Cut(out.read(), closeScreen)
+	checkOrder(t, live, []string{"Job train", "Log of rank 1", "2 ready"})
+	if strings.Contains(last, "Log of rank") {
+		t.Errorf("the log stays on the terminal: %s", last)
+	}
 }
 
 // TestStatusLiveInterrupted verifies that a signal restores the terminal and results in the exit code of a shell.

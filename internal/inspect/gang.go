@@ -58,6 +58,8 @@ type Gang struct {
 	Ranks []Rank `json:"ranks,omitempty"`
 	// Progress is what the end of the log of rank 0 shows. It is nil without a pattern, and if no line matches.
 	Progress *progress.Progress `json:"progress,omitempty"`
+	// LogTail is the end of the log of a rank for a live view; nil unless it was read.
+	LogTail *LogTail `json:"-"`
 	// Events are the latest Events of the members. The latest is the last.
 	Events []Event `json:"events,omitempty"`
 	// Warnings report what could not be read, and other gangs and workloads of the same name.

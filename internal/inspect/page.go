@@ -115,6 +115,14 @@ func (p Page) Attempts() []pageAttempt {
 	return out
 }
 
+// Progress returns the step of the gang and the time that is left; empty if it is not known.
+func (p Page) Progress() string {
+	if p.Gang.Progress == nil {
+		return ""
+	}
+	return PrintOptions{Now: p.Now}.formatProgress(*p.Gang.Progress)
+}
+
 // Activities returns what the gang did, as bars of its seconds.
 func (p Page) Activities() []bar {
 	var periods []Period

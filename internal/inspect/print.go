@@ -98,6 +98,7 @@ func PrintGang(out io.Writer, o PrintOptions, g Gang) {
 	}
 	printEvents(out, o, g.Events)
 	if o.Live {
+		printLogTail(out, o, g.LogTail)
 		printRanks(out, o, g)
 	}
 	for _, warning := range g.Warnings {

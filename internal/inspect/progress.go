@@ -52,18 +52,24 @@ func (r Reader) AddProgress(ctx context.Context, g *Gang) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
-	defer cancel()
-	log, err := r.Client.CoreV1().Pods(g.Namespace).GetLogs(source.pod, &corev1.PodLogOptions{
-		Container: source.container, Timestamps: true,
-		TailLines: ptr.To[int64](progressLines), LimitBytes: ptr.To[int64](progressBytes),
-	}).DoRaw(ctx)
+	log, err := r.readLogEnd(ctx, g.Namespace, source.pod, corev1.PodLogOptions{
+		Container: source.container, Timestamps: true, TailLines: ptr.To[int64](progressLines),
+	})
 	if apierrors.IsForbidden(err) {
 		g.Warnings = append(g.Warnings, "The progress is not shown: you are not allowed to read logs in this namespace")
 	}
-	if p := source.pattern.Read(string(log), time.Time{}); err == nil && p.Matches > 0 {
+	if p := source.pattern.Read(log, time.Time{}); err == nil && p.Matches > 0 {
 		g.Progress = &p
 	}
+}
+
+// readLogEnd returns the last lines of a log.
+func (r Reader) readLogEnd(ctx context.Context, namespace, pod string, o corev1.PodLogOptions) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
+	defer cancel()
+	o.LimitBytes = ptr.To[int64](progressBytes)
+	log, err := r.Client.CoreV1().Pods(namespace).GetLogs(pod, &o).DoRaw(ctx)
+	return string(log), err
 }
 
 // formatProgress returns the progress of a gang, such as "Step 1200 of 5000, 34m left (printed 5s ago)".

@@ -144,7 +144,7 @@ func TestFormatProgress(t *testing.T) {
 func TestWatchRepeats(t *testing.T) {
 	job := setStatus(t, newAdmittedJob(t, "train", "pytorch", 1, withPattern), newStatus(lifecycle.Running))
 	r := newReader(newLogClient(nil, nil, job, newPod(job, 0, readyStatus)))
-	r.ProgressInterval = time.Millisecond
+	r.LogInterval = time.Millisecond
 	calls := 0
 	err := r.Watch(t.Context(), "train", time.Millisecond, func(Gang) error {
 		if calls++; calls == 5 { // more than the informers cause

@@ -39,9 +39,11 @@ type Reader struct {
 	Namespace string
 	// MaxEvents is the maximum number of Events of a gang. The latest are kept. 0 means 10.
 	MaxEvents int
-	// ProgressInterval is the time after which [Reader.Watch] repeats its call for a gang whose log shows its progress,
-	// although nothing else has changed; 0 for never.
-	ProgressInterval time.Duration
+	// LogInterval is the time after which [Reader.Watch] repeats its call for a gang whose log shows its progress, and
+	// with LogRank, although nothing else has changed; 0 for never.
+	LogInterval time.Duration
+	// LogRank is the rank whose log [Reader.AddLogTail] reads; nil for none.
+	LogRank *int32
 }
 
 // ListGangs returns all gangs, ordered by namespace and name. They have no ranks and no Events.

@@ -57,8 +57,8 @@ func (r Reader) Watch(ctx context.Context, name string, interval time.Duration, 
 			return nil
 		}
 		var repeat <-chan time.Time
-		if _, ok := g.findProgressLog(); ok && r.ProgressInterval > 0 {
-			repeat = time.After(r.ProgressInterval)
+		if _, ok := g.findProgressLog(); (ok || r.LogRank != nil) && r.LogInterval > 0 {
+			repeat = time.After(r.LogInterval)
 		}
 		if !w.waitForChange(ctx, interval, repeat) {
 			return fmt.Errorf("watching gang %s: %w", name, context.Cause(ctx))
