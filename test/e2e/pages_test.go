@@ -8,16 +8,19 @@ import (
 	"rollcall.training/test/pages"
 )
 
-// TestPages follows the pages for users of a cluster with Rollcall: it saves their files and runs their commands.
+// TestPages follows pages: it saves their files and runs their commands with output. Those for administrators verify
+// the installation of the tests.
 func TestPages(t *testing.T) {
 	s := requireCluster(t)
 	if _, err := exec.LookPath("jq"); err != nil {
 		t.Skipf("jq is not installed: %v", err)
 	}
-	for _, page := range []string{"README.md", "docs/tutorials/first-gang.md"} {
+	for page, commands := range map[string]int{
+		"README.md": 5, "docs/tutorials/first-gang.md": 5, "docs/tasks/install.md": 3, "docs/tasks/upgrade.md": 3,
+	} {
 		t.Run(filepath.Base(page), func(t *testing.T) {
-			if n := pages.Follow(t, repositoryRoot, page, s.Cluster, s.createNamespace(t), s.trainingImage); n < 5 {
-				t.Errorf("the page has only %d commands", n)
+			if n := pages.Follow(t, repositoryRoot, page, s.Cluster, s.createNamespace(t), s.trainingImage); n < commands {
+				t.Errorf("the page has only %d commands, want %d", n, commands)
 			}
 		})
 	}

@@ -106,6 +106,7 @@ func TestPolicy(t *testing.T) {
 		{"WithoutWebhook", testPolicyWithoutWebhook},
 		{"StricterPolicy", testStricterPolicy},
 		{"Restart", testPolicyRestart},
+		{"Page", testPolicyPage},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, m, m.createNamespace(t)) })
 	}
