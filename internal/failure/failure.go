@@ -91,8 +91,8 @@ const clockTolerance = time.Second
 const deletionTolerance = 5 * time.Second
 
 // lostNodeTolerance replaces clockTolerance for a lost node. Kubernetes finds a node lost 50 seconds after its last
-// report, and checks that each 5 seconds (kubernetes cmd/kube-controller-manager, --node-monitor-grace-period). Programs
-// with a shorter timeout fail before.
+// report, and checks that each 5 seconds (--node-monitor-grace-period of the kube-controller-manager). Programs with a
+// shorter timeout fail before.
 const lostNodeTolerance = 55 * time.Second
 
 // Failure is the failure of one rank, or of a gang if no rank can be named. It is part of the
@@ -207,8 +207,8 @@ func (f *Failure) IsHardwareFault() bool {
 }
 
 // MayBeHardwareFault reports whether the hardware of a node may have caused a failure, which may be nil: a container
-// exited, and nothing shows that a peer, a limit, a termination or a restart of the node caused that. No exit code distinguishes a program
-// with a defect from a node with one: a segmentation fault can be either.
+// exited, and nothing shows that a peer, a limit, a termination or a restart of the node caused that. No exit code
+// distinguishes a program with a defect from a node with one: a segmentation fault can be either.
 func (f *Failure) MayBeHardwareFault() bool {
 	return f != nil && f.Container != "" && !f.LostPeer && !f.MaybeTerminated && !f.IsOOMKilled() &&
 		!f.IsLostContainer()

@@ -19,7 +19,7 @@ type behavior struct {
 	SIGTERMDelay time.Duration
 	// AbortsWithoutPeers is true if the program exits with code 1 when it loses a peer, and false if it hangs.
 	AbortsWithoutPeers bool
-	// PeerTimeout is how long a program waits for peers on a lost node before it exits with code 1; 0 for ever.
+	// PeerTimeout is how long a program waits for peers on a lost node before it exits with code 1; 0 indefinitely.
 	PeerTimeout time.Duration
 }
 
@@ -164,7 +164,7 @@ func (p *programs) endAll() {
 	}
 }
 
-// isOutlived reports whether a program of a later attempt runs, as it can beside one on a lost node.
+// isOutlived reports whether a program of a later attempt runs, as it can next to one on a lost node.
 func (p *programs) isOutlived(ended *process) bool {
 	return slices.ContainsFunc(p.live, func(other *process) bool {
 		return p.oracle.isOfGang(other.pod) && areOfDifferentAttempts(ended.pod, other.pod) &&
