@@ -115,12 +115,20 @@ func (m Members) runningMessage() string {
 	return fmt.Sprintf("All %d ranks have been ready", size)
 }
 
+// waitingMessage names a complete Job, because its ranks do not run again, so that other ranks may wait for them.
 func (m Members) waitingMessage() string {
 	size, minReady := m.rankCounts()
+	out := fmt.Sprintf("Waiting for all %d ranks to be ready", size)
 	if minReady < size {
-		return fmt.Sprintf("Waiting for at least %d ranks to be ready", minReady)
+		out = fmt.Sprintf("Waiting for at least %d ranks to be ready", minReady)
 	}
-	return fmt.Sprintf("Waiting for all %d ranks to be ready", size)
+	for _, s := range m {
+		if s.Observed.Complete && s.Exists && len(m) > 1 {
+			return fmt.Sprintf("%s. %s is complete, and its ranks do not run again. If the other ranks wait for them, "+
+				"delete and recreate all workloads of the gang", out, s.WorkloadName)
+		}
+	}
+	return out
 }
 
 // failedMessage describes the first failed member. It names the member if there are several.

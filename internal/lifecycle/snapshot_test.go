@@ -76,6 +76,13 @@ func TestNextPhaseOfMembers(t *testing.T) {
 			want:     lifecycle.Running,
 			message:  "All 5 ranks have been ready",
 		},
+		"a member is resumed after the other one has completed": {
+			previous: lifecycle.Pending,
+			members:  lifecycle.Members{newMemberState("master", complete(1, 5)), newMemberState("worker", ready(4))},
+			want:     lifecycle.Pending,
+			message: "Waiting for all 5 ranks to be ready. train-master is complete, and its ranks do not run again. " +
+				"If the other ranks wait for them, delete and recreate all workloads of the gang",
+		},
 		"a rank has to be replaced": {
 			previous: lifecycle.Running,
 			members: lifecycle.Members{
