@@ -241,10 +241,13 @@ func attributeFailedPod(pod *corev1.Pod, containerFailure *Failure) *Failure {
 }
 
 // auxiliaryContainerFailure returns the earliest failure of any container of a pod whose training
-// containers did not fail; nil if there is none.
+// containers did not fail; nil if there is none. A container that ran again did not fail the pod, unless no other has.
 func auxiliaryContainerFailure(pod *corev1.Pod) *Failure {
 	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
-	f := EarlierOf(containerFailures(pod, statuses, nil))
+	previous, f := containerFailures(pod, statuses, nil)
+	if f == nil {
+		f = previous
+	}
 	if f != nil {
 		f.Auxiliary, f.LostPeer = true, false // an auxiliary container has no peers
 	}

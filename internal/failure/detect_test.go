@@ -58,6 +58,14 @@ func withAPIEviction(p *corev1.Pod) {
 	})
 }
 
+// withRestartedProxy adds a native sidecar that failed before and runs again.
+func withRestartedProxy(p *corev1.Pod) {
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", RestartCount: 1,
+		LastTerminationState: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: metav1.NewTime(podtest.At(20))},
+		}}}
+}
+
 // TestFirst checks which failure of the pods of a member is the first.
 func TestFirst(t *testing.T) {
 	running := failure.Context{Attempt: 1, LastRestartTime: podtest.At(-10)}
@@ -324,13 +332,14 @@ func TestFirst(t *testing.T) {
 			pods:    []corev1.Pod{podtest.RankPod(0, podtest.WithSidecar(1, 20))},
 			context: training,
 		},
-		"sidecar fails the pod": {
+		"sidecar fails the pod, and a native sidecar ran again before": {
 			pods: []corev1.Pod{
 				podtest.RankPod(
 					0,
 					both(
 						podtest.Terminated(0, 20, false),
 						podtest.WithSidecar(1, 21),
+						withRestartedProxy,
 						func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
 					),
 				),
@@ -353,12 +362,7 @@ func TestFirst(t *testing.T) {
 			want:    failureOf(1, 3, "Error", 20),
 		},
 		"restarted native sidecar is not a failure of the rank": {
-			pods: []corev1.Pod{podtest.RankPod(0, func(p *corev1.Pod) {
-				p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", RestartCount: 1,
-					LastTerminationState: corev1.ContainerState{
-						Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: metav1.NewTime(podtest.At(20))},
-					}}}
-			})},
+			pods:    []corev1.Pod{podtest.RankPod(0, withRestartedProxy)},
 			context: training,
 		},
 		"init container fails the pod": {
