@@ -89,10 +89,7 @@ func removeExclusion(
 	var out []corev1.NodeSelectorTerm
 	for _, t := range terms {
 		last := len(t.MatchExpressions) - 1
-		isExcluding := len(exclusion.Values) > 0 && last >= 0 && t.MatchExpressions[last].Key == exclusion.Key &&
-			t.MatchExpressions[last].Operator == exclusion.Operator &&
-			slices.Equal(t.MatchExpressions[last].Values, exclusion.Values)
-		if isExcluding {
+		if last >= 0 && len(exclusion.Values) > 0 && equality.Semantic.DeepEqual(t.MatchExpressions[last], exclusion) {
 			if t.MatchExpressions = slices.Clone(t.MatchExpressions[:last]); last == 0 {
 				t.MatchExpressions = nil
 			}

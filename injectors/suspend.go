@@ -145,8 +145,7 @@ func revertSpecChanges(w gang.Workload) {
 	if failedByRollcall {
 		spec.ActiveDeadlineSeconds = nil
 	}
-	w.ReplaceExcludedNodes(status.ExcludedNodes, nil)
-	w.ReplaceSuspectNodes(status.SuspectNodes, nil)
+	status.RemoveAvoidance(w)
 }
 
 func revertZeroReplicas(w gang.Workload, status lifecycle.Status) {

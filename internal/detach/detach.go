@@ -302,7 +302,7 @@ func waitForPods(w gang.Workload) error {
 
 // resume resumes a workload, or prepares a Job for the queue that resumes it.
 func resume(w gang.Workload, status lifecycle.Status, kueueInstalled bool) (Outcome, error) {
-	w.ReplaceExcludedNodes(status.ExcludedNodes, nil)
+	status.RemoveAvoidance(w)
 	status.QueueNodes.RemoveFrom(&w.Template().Spec)
 	if w.QueueName() != "" && kueueInstalled {
 		w.SetAttempt(status.Attempt)

@@ -16,13 +16,15 @@ import (
 )
 
 // TestDetachNodes checks that the template of a detached Job selects the nodes of the user: without the nodes that
-// Rollcall excluded, and without those that the admission by a queue added.
+// Rollcall excluded, without the preference for other nodes than suspects, and without those that the admission by a
+// queue added.
 func TestDetachNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := newRestartingJob(t)
 		want := job.Spec.Template.Spec.DeepCopy()
 		w := gang.Workload{Job: job}
 		w.ReplaceExcludedNodes(nil, []string{"node-b"})
+		w.ReplaceSuspectNodes(nil, []string{"node-c"})
 		queueNodes, err := gang.QueueNodes{
 			NodeSelector: map[string]string{"pool": "a100"},
 			Tolerations:  []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
@@ -31,7 +33,7 @@ func TestDetachNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		status := lifecycle.ReadStatus(w)
-		status.ExcludedNodes, status.QueueNodes = []string{"node-b"}, queueNodes
+		status.ExcludedNodes, status.SuspectNodes, status.QueueNodes = []string{"node-b"}, []string{"node-c"}, queueNodes
 		if err := status.WriteTo(w); err != nil {
 			t.Fatal(err)
 		}

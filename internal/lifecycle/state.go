@@ -48,6 +48,12 @@ type MemberNodes struct {
 	QueueNodes gang.QueueNodes `json:"queueNodes,omitzero"`
 }
 
+// RemoveAvoidance removes from the pod template of a workload what makes its pods avoid nodes, or prefer other nodes.
+func (n MemberNodes) RemoveAvoidance(w gang.Workload) {
+	w.ReplaceExcludedNodes(n.ExcludedNodes, nil)
+	w.ReplaceSuspectNodes(n.SuspectNodes, nil)
+}
+
 // Bookkeeping is the part of a state that only Rollcall reads.
 type Bookkeeping struct {
 	// Attempt is the number of the current attempt, which is the number on the label of its pods. The
