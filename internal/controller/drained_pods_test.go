@@ -31,27 +31,26 @@ func patchMetadata(
 	return c.Patch(ctx, o, patch)
 }
 
-// TestUntrackDeletedPod checks that one deleted pod does not count when its gang starts to restart or fails, or when
+// TestUntrackDeletedPods checks that one deleted pod does not count when its gang starts to restart or fails, or when
 // another member is suspended, and that its other finalizers stay.
-func TestUntrackDeletedPod(t *testing.T) {
+func TestUntrackDeletedPods(t *testing.T) {
 	for name, c := range map[string]struct {
-		last, next lifecycle.Phase
-		reason     string // of the condition DisruptionTarget; empty for none
-		policy     gang.RestartPolicy
-		untracked  bool
+		next      lifecycle.Phase
+		reason    string // of the condition DisruptionTarget; empty for none
+		policy    gang.RestartPolicy
+		untracked bool
 	}{
-		"gang decides to restart": {last: lifecycle.Running, next: lifecycle.Restarting, untracked: true},
-		"gang fails":              {last: lifecycle.Running, next: lifecycle.Failed, untracked: true},
-		"gang is restarting":      {last: lifecycle.Restarting, next: lifecycle.Restarting},
-		"gang keeps running":      {last: lifecycle.Running, next: lifecycle.Running},
+		"gang restarts":      {next: lifecycle.Restarting, untracked: true},
+		"gang fails":         {next: lifecycle.Failed, untracked: true},
+		"gang keeps running": {next: lifecycle.Running},
 		"pod is drained while another member is suspended": {
-			last: lifecycle.Suspended, next: lifecycle.Suspended, reason: "EvictionByEvictionAPI", untracked: true,
+			next: lifecycle.Suspended, reason: "EvictionByEvictionAPI", untracked: true,
 		},
 		"pod is drained while another member is suspended, and its Job replaces single pods": {
-			last: lifecycle.Suspended, next: lifecycle.Suspended, reason: "EvictionByEvictionAPI",
+			next: lifecycle.Suspended, reason: "EvictionByEvictionAPI",
 			policy: gang.RestartPolicyPod,
 		},
-		"pod that the suspension deletes": {last: lifecycle.Suspended, next: lifecycle.Suspended},
+		"pod that the suspension deletes": {next: lifecycle.Suspended},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podtest.RankPod(1, podtest.Drained)
@@ -62,9 +61,9 @@ func TestUntrackDeletedPod(t *testing.T) {
 			})
 			result := &injectors.Result{Gang: gang.Gang{RestartRules: gang.RestartRules{RestartPolicy: c.policy}}}
 			m := member{Member: roster.Member{Workload: gang.Workload{Job: &batchv1.Job{}}, Result: result}}
-			m.observed.FirstDeletedPod = &pod
+			m.observed.PodsToUntrack = []*corev1.Pod{&pod}
 			m.Job.Namespace = pod.Namespace
-			err := r.untrackDeletedPod(t.Context(), &session{}, m, c.last, c.next)
+			err := r.untrackDeletedPods(t.Context(), &session{}, m, c.next)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,9 +82,9 @@ func TestUntrackDeletedPod(t *testing.T) {
 	}
 }
 
-// TestUntrackDeletedPodAgain checks that a deleted pod of a member that is not the first is untracked, if a
+// TestUntrackDeletedPodsAgain checks that a deleted pod of a member that is not the first is untracked, if a
 // write of the pass that decides to restart the gang fails.
-func TestUntrackDeletedPodAgain(t *testing.T) {
+func TestUntrackDeletedPodsAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		workerErr, podErr error
 	}{

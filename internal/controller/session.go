@@ -59,8 +59,8 @@ type session struct {
 	rejection childRejection
 	// resizes contains the last request for each StatefulSet that was resized and not injected again.
 	resizes map[types.UID]resizeRequest
-	// podsToUntrack contains by member the pod whose patch failed; see untrackDeletedPod.
-	podsToUntrack map[types.UID]string
+	// podsToUntrack contains by member the pods whose patches failed; see untrackDeletedPods.
+	podsToUntrack map[types.UID][]string
 	// reports contains the facts that this process reported by an Event only.
 	reports map[string]bool
 	// reportDigests contains the digests of the reports of the policy that this process wrote, by the UID of the primary

@@ -63,7 +63,7 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	last := m.lastStatus() // the writes change the workload in memory
 	isPrimary := g.isPrimaryMember(m)
 	if !isPrimary { // the primary member has the status, so the failure is recorded
-		g.pass.handleError(r.untrackDeletedPod(ctx, s, m, last.Phase, status.Phase))
+		g.pass.handleError(r.untrackDeletedPods(ctx, s, m, status.Phase))
 	}
 	wrote, err := r.applyAction(ctx, m, a, status)
 	if isRejected(err) {
@@ -76,7 +76,7 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 		return err
 	}
 	if isPrimary {
-		g.pass.handleError(r.untrackDeletedPod(ctx, s, m, last.Phase, status.Phase))
+		g.pass.handleError(r.untrackDeletedPods(ctx, s, m, status.Phase))
 	}
 	if !wrote {
 		return nil

@@ -35,13 +35,16 @@ func TestIsDisruption(t *testing.T) {
 		"the node is low on a resource": {
 			change: evicted("Evicted", "The node was low on resource: memory.", byKubelet), want: true,
 		},
-		"another controller ended the pod": {change: evicted("", "", byOther), want: true},
-		"the node was lost":                {change: evicted("NodeLost", ""), want: true},
-		"the container exited":             {change: podtest.Terminated(1, 5, false)},
-		"the pod exceeded its local disk":  {change: evicted("Evicted", "Usage of EmptyDir volume exceeds the limit.")},
-		"the kubelet rejected the pod":     {change: evicted("UnexpectedAdmissionError", "")},
-		"the pod failed without a reason":  {change: evicted("", "")},
-		"the pod exceeded its own request": {change: evicted("Evicted", ownUse, byKubelet)},
+		"another controller ended the pod":          {change: evicted("", "", byOther), want: true},
+		"the node was lost":                         {change: evicted("NodeLost", ""), want: true},
+		"the container exited":                      {change: podtest.Terminated(1, 5, false)},
+		"the pod exceeded its local disk":           {change: evicted("Evicted", "Usage of EmptyDir volume exceeds the limit.")},
+		"a node without its device rejects the pod": {change: evicted("UnexpectedAdmissionError", ""), want: true},
+		"a full node rejects the pod":               {change: evicted("OutOfcpu", ""), want: true},
+		"a node without its label rejects the pod":  {change: evicted("NodeAffinity", ""), want: true},
+		"a node rejects the sysctls of the pod":     {change: evicted("SysctlForbidden", "")},
+		"the pod failed without a reason":           {change: evicted("", "")},
+		"the pod exceeded its own request":          {change: evicted("Evicted", ownUse, byKubelet)},
 		"the pod exceeded its own request, and exited with code 0": {change: func(p *corev1.Pod) {
 			podtest.Terminated(0, 5, false)(p)
 			p.Status.Conditions = []corev1.PodCondition{forOwnUse}

@@ -3,8 +3,10 @@ package lifecycle
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"rollcall.training/gang"
@@ -44,9 +46,11 @@ func (c *completedRanks) known(s State) sets.Set[int32] {
 
 // record replaces the observed ranks, and returns them as a text; empty if the text is too long.
 func (c *completedRanks) record(s State, ranks sets.Set[int32]) string {
-	c.attemptStartTime, c.ranks = s.AttemptStartTime, nil
-	if s.Phase.Active() {
-		c.ranks = ranks
+	switch {
+	case s.Phase.Active():
+		c.attemptStartTime, c.ranks = s.AttemptStartTime, ranks
+	case s.Phase != Restarting: // the first failure of an attempt may be reported while the gang restarts
+		c.attemptStartTime, c.ranks = s.AttemptStartTime, nil
 	}
 	text := formatIndexes(sets.List(ranks))
 	if len(text) > maxRecordBytes {
@@ -80,8 +84,8 @@ func (m *Memory) DelayRecord(last, next State, now time.Time) (State, time.Durat
 	return next, c.dueTime.Sub(now)
 }
 
-// findCompletedRanks returns the ranks of a Job that completed in the current attempt, and the number of
-// ranks that are lost: they have no pod, and their Job creates none. A rank without a pod that the Job counts as
+// findCompletedRanks returns the ranks that completed in the current attempt, and the number of ranks of a Job that
+// are lost: they have no pod, and their Job creates none. A rank without a pod that the Job counts as
 // completed is lost unless it is known to have completed: its pod was deleted before Rollcall observed it, and its
 // program exited with code 0. If the Job has replaced that pod already, the rank runs again and takes the place of
 // another: the Job counts its pod as one too many, and deletes the pod of any rank (kubernetes pkg/controller/job,
@@ -91,7 +95,10 @@ func (m *Memory) DelayRecord(last, next State, now time.Time) (State, time.Durat
 func (w WorkloadEvidence) findCompletedRanks(
 	c failure.Context, known sets.Set[int32], readyTime time.Time,
 ) (completed []int32, lost int32) {
-	if w.Job == nil || w.Job.Status.CompletedIndexes == "" || Observe(w.Workload).Complete {
+	if w.StatefulSet != nil {
+		return w.findSucceededRanks(c, known), 0
+	}
+	if w.Job.Status.CompletedIndexes == "" || Observe(w.Workload).Complete {
 		return nil, 0
 	}
 	hasPod, succeeded, isReplaced := sets.Set[int32]{}, map[int32]bool{}, map[int32]bool{}
@@ -118,6 +125,62 @@ func (w WorkloadEvidence) findCompletedRanks(
 	}
 	withoutPod := w.Ranks() - int32(hasPod.Insert(counted...).Len())
 	return completed, lost + max(0, min(runAgain, withoutPod))
+}
+
+// findSucceededRanks returns the ranks of a StatefulSet that succeeded in the current attempt. The kubelet runs their
+// containers again, so only the memory shows later that such a rank had succeeded.
+func (w WorkloadEvidence) findSucceededRanks(c failure.Context, known sets.Set[int32]) []int32 {
+	var out []int32
+	for i := range w.Pods {
+		pod, rank := &w.Pods[i], w.Gang.RankOffset+gang.PodIndex(&w.Pods[i])
+		if pod.DeletionTimestamp != nil || c.IsFromEarlierAttempt(pod) {
+			continue
+		}
+		if known.Has(rank) || c.HasSucceeded(pod) && c.List(w.Pods[i:i+1], 0) == nil {
+			out = append(out, rank)
+		}
+	}
+	return out
+}
+
+// countReadyOrCompleted returns the number of pods that are ready, or whose ranks completed. The kubelet delays further
+// runs of the containers of a completed rank.
+func (w WorkloadEvidence) countReadyOrCompleted(completed sets.Set[int32]) int32 {
+	return countPods(w.Pods, func(pod *corev1.Pod) bool {
+		return IsPodReady(pod) || completed.Has(w.Gang.RankOffset+gang.PodIndex(pod))
+	})
+}
+
+// excludeCompletedRanks returns the pods of which a failure counts. A rank of a StatefulSet that is known to have
+// completed runs again without its peers, and may fail because of that.
+func (w WorkloadEvidence) excludeCompletedRanks(pods []corev1.Pod, known sets.Set[int32]) []corev1.Pod {
+	if w.StatefulSet == nil || known.Len() == 0 {
+		return pods
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
+		return pod.DeletionTimestamp == nil && known.Has(w.Gang.RankOffset+gang.PodIndex(&pod))
+	})
+}
+
+// isStatefulSetComplete reports whether the StatefulSet of a member has completed: each of its ranks succeeded, or its
+// first rank did if the member completes with it. The status of a StatefulSet does not contain this, so the result is
+// known only while the pods exist. Pods that exit while their gang restarts do not count, because Rollcall terminates
+// them. completed contains the ranks that are known to have completed.
+func (w WorkloadEvidence) isStatefulSetComplete(
+	m MemberState, completed sets.Set[int32], trainingContainers []string,
+) bool {
+	if w.StatefulSet == nil || m.Observed.Size == 0 || ReadStatus(w.Workload).Phase == Restarting {
+		return false
+	}
+	succeeded := map[int32]bool{}
+	for i := range w.Pods {
+		index := gang.PodIndex(&w.Pods[i])
+		isRank := index < m.Observed.Size && w.Pods[i].DeletionTimestamp == nil // others were removed by a resize
+		if isRank && (completed.Has(w.Gang.RankOffset+index) || failure.RankSucceeded(&w.Pods[i], trainingContainers)) {
+			succeeded[index] = true
+		}
+	}
+	return int32(len(succeeded)) >= m.Observed.Size || m.CompletesWithFirstPod && succeeded[0]
 }
 
 // formatIndexes returns indexes in the format of [parseIndexes], or [NoRanks].

@@ -49,7 +49,7 @@ func isCompleting(w gang.Workload, pods []corev1.Pod, attempt int32) bool {
 func meetsSuccessPolicy(w gang.Workload, succeeded sets.Set[int32]) bool {
 	policy := w.Job.Spec.SuccessPolicy
 	return policy != nil && slices.ContainsFunc(policy.Rules, func(rule batchv1.SuccessPolicyRule) bool {
-		return isRuleMet(rule, succeeded, w.Ranks())
+		return newRuleScope(rule, w.Ranks()).isMet(succeeded)
 	})
 }
 
@@ -68,14 +68,44 @@ func isPastDeadline(w gang.Workload, now time.Time) bool {
 	return !now.Before(deadline.Add(-deadlineTolerance))
 }
 
-// isRuleMet reports whether succeeded indexes meet a rule of a successPolicy.
-func isRuleMet(rule batchv1.SuccessPolicyRule, succeeded sets.Set[int32], size int32) bool {
-	if rule.SucceededIndexes == nil {
-		return succeeded.Len() > 0 && int32(succeeded.Len()) >= ptr.Deref(rule.SucceededCount, size)
+// needsSomeRanks reports whether a rule of the successPolicy of a Job, which may be nil, does not need all of its
+// indexes. If such a Job is drained while it restarts, each pod that exits with code 0 counts.
+func needsSomeRanks(job *batchv1.Job) bool {
+	return job != nil && job.Spec.SuccessPolicy != nil &&
+		slices.ContainsFunc(job.Spec.SuccessPolicy.Rules, func(rule batchv1.SuccessPolicyRule) bool {
+			return rule.SucceededCount != nil
+		})
+}
+
+// ruleScope contains the indexes of which a rule of a successPolicy counts the successes.
+type ruleScope struct {
+	indexes sets.Set[int32] // nil for all indexes of the Job
+	// size is the number of the indexes, and count is how many of them must succeed.
+	size, count int32
+}
+
+// newRuleScope returns the scope of a rule of a Job with a number of ranks.
+func newRuleScope(rule batchv1.SuccessPolicyRule, ranks int32) ruleScope {
+	out := ruleScope{size: ranks}
+	if rule.SucceededIndexes != nil {
+		out.indexes = sets.New(parseIndexes(*rule.SucceededIndexes, ranks)...)
+		out.size = int32(out.indexes.Len())
 	}
-	indexes := sets.New(parseIndexes(*rule.SucceededIndexes, size)...)
-	matching := succeeded.Intersection(indexes).Len()
-	return matching > 0 && int32(matching) >= ptr.Deref(rule.SucceededCount, int32(indexes.Len()))
+	out.count = ptr.Deref(rule.SucceededCount, out.size)
+	return out
+}
+
+func (s ruleScope) contains(index int32) bool { return s.indexes == nil || s.indexes.Has(index) }
+
+// isMet reports whether succeeded indexes meet the rule.
+func (s ruleScope) isMet(succeeded sets.Set[int32]) bool {
+	matching := int32(0)
+	for index := range succeeded {
+		if s.contains(index) {
+			matching++
+		}
+	}
+	return matching > 0 && matching >= s.count
 }
 
 // succeededIndexes returns the indexes with a pod that succeeded in an attempt and that the Job has counted

@@ -1,13 +1,15 @@
-package lifecycle_test
+package lifecycle
 
 import (
 	"fmt"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/testing/podtest"
 )
 
@@ -32,36 +34,45 @@ func TestStatefulSetCompletion(t *testing.T) {
 	for name, c := range map[string]struct {
 		completesWithFirstPod bool
 		succeeded             []int
-		phase                 lifecycle.Phase
+		known                 sets.Set[int32]
+		phase                 Phase
 		want                  bool
 	}{
-		"all ranks succeeded":        {succeeded: []int{0, 1, 2}, phase: lifecycle.Running, want: true},
-		"one rank has not succeeded": {succeeded: []int{0, 1}, phase: lifecycle.Running},
+		"all ranks succeeded":        {succeeded: []int{0, 1, 2}, phase: Running, want: true},
+		"one rank has not succeeded": {succeeded: []int{0, 1}, phase: Running},
+		"the third rank succeeded before, and runs again": {
+			succeeded: []int{0, 1}, known: sets.New[int32](2), phase: Running, want: true,
+		},
 		"first rank completes the member": {
 			completesWithFirstPod: true,
 			succeeded:             []int{0},
-			phase:                 lifecycle.Running,
+			phase:                 Running,
 			want:                  true,
 		},
 		"other ranks do not complete the member": {
 			completesWithFirstPod: true,
 			succeeded:             []int{1, 2},
-			phase:                 lifecycle.Running,
+			phase:                 Running,
 		},
 		"exit during a restart does not complete the member": {
 			completesWithFirstPod: true,
 			succeeded:             []int{0},
-			phase:                 lifecycle.Restarting,
+			phase:                 Restarting,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			member := lifecycle.MemberState{
+			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}
+			w := WorkloadEvidence{Pods: pods(c.succeeded...), Workload: gang.Workload{StatefulSet: set}}
+			if err := (Status{State: State{Phase: c.phase}}).WriteTo(w.Workload); err != nil {
+				t.Fatal(err)
+			}
+			member := MemberState{
 				Member:                gang.Member{WorkloadName: "train", Size: 3},
 				Exists:                true,
 				CompletesWithFirstPod: c.completesWithFirstPod,
-				Observed:              lifecycle.Observation{IsStatefulSet: true, Size: 3},
+				Observed:              Observation{IsStatefulSet: true, Size: 3},
 			}
-			if got := member.IsStatefulSetComplete(pods(c.succeeded...), trainingContainers, c.phase); got != c.want {
+			if got := w.isStatefulSetComplete(member, c.known, trainingContainers); got != c.want {
 				t.Errorf("complete is %v after ranks %s succeeded", got, fmt.Sprint(c.succeeded))
 			}
 		})

@@ -71,9 +71,9 @@ type Observed struct {
 type ObservedWorkload struct {
 	// NonTerminatingPods is the number of pods that are not being deleted.
 	NonTerminatingPods int
-	// FirstDeletedPod is the pod of a Job with the lowest index that somebody else than Rollcall and the Job
-	// controller deletes and that the Job has not counted. It is nil if there is none.
-	FirstDeletedPod *corev1.Pod
+	// PodsToUntrack contains the pods of a Job that somebody else than Rollcall and the Job controller deletes, and
+	// that the Job must not count. It is nil if there are none.
+	PodsToUntrack []*corev1.Pod
 	// HasUncountedSuccess is true if a pod of a Job has succeeded and the Job has not counted the pod; see
 	// [HasUncountedSuccess].
 	HasUncountedSuccess bool
@@ -96,11 +96,11 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		context.UnhealthyPods = unhealthy
 		context.OmitOutput = !e.Workloads[0].Gang.RestartRules.FailureOutput
 		failable := w.excludeReplacedPods()
-		failures = append(failures, context.List(failable, w.Gang.RankOffset)...)
-		out.addWorkload(s, e, w, failable, context)
 		completedRanks, lostRanks := w.findCompletedRanks(context, known, s.readyTime())
 		completed.Insert(completedRanks...)
 		out.LostRanks += lostRanks
+		failures = append(failures, context.List(w.excludeCompletedRanks(failable, known), w.Gang.RankOffset)...)
+		out.addWorkload(s, e, w, failable, completed, context)
 		uids, isComplete := w.listRankUIDs()
 		rankUIDs, hasAllRanks = append(rankUIDs, uids...), hasAllRanks && isComplete
 	}
@@ -119,20 +119,27 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	return out
 }
 
-// addWorkload adds a workload and its pods, of which failable can have failed.
+// addWorkload adds a workload and its pods, of which failable can have failed. completed contains the ranks that
+// completed.
 func (o *Observed) addWorkload(
-	s State, e Evidence, w WorkloadEvidence, failable []corev1.Pod, c failure.Context,
+	s State, e Evidence, w WorkloadEvidence, failable []corev1.Pod, completed sets.Set[int32], c failure.Context,
 ) {
 	last := ReadStatus(w.Workload)
 	if i := o.Members.IndexOf(w.Meta().Name); i >= 0 {
-		o.Members[i].addResult(s, e, w, last.Phase, c.TrainingContainers)
+		m := &o.Members[i]
+		m.addResult(s, e, w)
+		setIf(&m.Observed.Complete, w.isStatefulSetComplete(*m, completed, c.TrainingContainers))
+		if w.StatefulSet != nil && completed.Len() > 0 {
+			m.Observed.addSucceededPods(w.countReadyOrCompleted(completed))
+		}
 	}
 	workload := ObservedWorkload{
 		NonTerminatingPods:  int(countPods(w.Pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })),
 		HasUncountedSuccess: HasUncountedSuccess(w.Job, w.Pods),
 	}
-	if !w.isTerminating(last.State) && !w.IsSuspended() {
-		workload.FirstDeletedPod = findFirstDeletedPod(w.Workload, failable)
+	isRunning := !w.isTerminating(last.State) && !w.IsSuspended()
+	if isRunning || last.Phase == Restarting && needsSomeRanks(w.Job) {
+		workload.PodsToUntrack = findPodsToUntrack(w.Workload, failable)
 	}
 	o.Workloads = append(o.Workloads, workload)
 	o.PodCount += len(w.Pods)
@@ -155,14 +162,12 @@ func (o *Observed) addWorkload(
 	o.addTermination(s, e, w)
 }
 
-// addResult adds the result that the pods of a workload show before its controller reports the result. last is the
-// phase that was last written to the workload.
-func (s *MemberState) addResult(state State, e Evidence, w WorkloadEvidence, last Phase, trainingContainers []string) {
+// addResult adds what the pods of a workload show before its controller reports it.
+func (s *MemberState) addResult(state State, e Evidence, w WorkloadEvidence) {
 	isFinishing := w.isCompletingGang(*s, state) || isPastDeadline(w.Workload, e.Now)
 	if state.Attempt > 0 { // after a short suspension, a Job may still count the pods from before
 		s.Observed.ReadyPods = min(s.Observed.ReadyPods, countPods(w.Pods, IsPodReady))
 	}
-	setIf(&s.Observed.Complete, s.IsStatefulSetComplete(w.Pods, trainingContainers, last))
 	setIf(&s.Observed.Finishing, isFinishing)
 }
 

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -276,10 +277,48 @@ func TestRestartByEvidence(t *testing.T) {
 			if f := next.FirstFailure; c.reason != "" && (f == nil || f.Reason != c.reason) {
 				t.Errorf("the first failure is %v, want the reason %s", f, c.reason)
 			}
-			if isUntracked := observed.Workloads[0].FirstDeletedPod != nil; isUntracked != c.wantUntracked {
+			if isUntracked := observed.Workloads[0].PodsToUntrack != nil; isUntracked != c.wantUntracked {
 				t.Errorf("a pod is to be untracked: %t, want %t", isUntracked, c.wantUntracked)
 			}
 		})
+	}
+}
+
+// TestStatefulSetRankRunsAgain checks that a rank of a StatefulSet that succeeded stays complete when the kubelet runs
+// its container again and that container fails: for the manager that observed the success, and for the next manager.
+func TestStatefulSetRankRunsAgain(t *testing.T) {
+	policies := gang.RestartRules{RestartPolicy: gang.RestartPolicyGang, MaxRestarts: 1}
+	e, s := newRestartEvidence()
+	set := &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2)}}
+	set.Status = appsv1.StatefulSetStatus{Replicas: 2, ReadyReplicas: 2}
+	w := &e.Workloads[0]
+	w.Workload = gang.Workload{StatefulSet: set}
+	for i := range w.Pods {
+		podtest.OfStatefulSet(&w.Pods[i])
+		w.Pods[i].UID = types.UID(w.Pods[i].Name)
+	}
+	e.Members = ObserveMembers(w.Gang, func(string) (Observation, bool) { return Observe(w.Workload), true })
+	memory := &Memory{}
+	pass := func() {
+		t.Helper()
+		s = s.Next(policies, s.Observe(e, memory).Snapshot)
+	}
+	podtest.Terminated(0, 20, true)(&w.Pods[1])
+	pass()
+	if s.Phase != Running || s.CompletedRanks != "1" {
+		t.Fatalf("%s with the completed ranks %q after rank 1 succeeded, want Running with 1", s.Phase, s.CompletedRanks)
+	}
+	podtest.Terminated(1, 30, true)(&w.Pods[1])
+	pass()
+	memory = &Memory{}
+	pass()
+	if s.Phase != Running || s.Restarts != 0 {
+		t.Fatalf("%s after %d restarts (%v) after rank 1 failed in its second run", s.Phase, s.Restarts, s.FirstFailure)
+	}
+	podtest.Terminated(0, 40, true)(&w.Pods[0])
+	pass()
+	if s.Phase != Succeeded {
+		t.Errorf("%s (%v) after rank 0 succeeded too, want Succeeded", s.Phase, s.FirstFailure)
 	}
 }
 

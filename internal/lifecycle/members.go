@@ -4,11 +4,9 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/failure"
 )
 
 // Members contains the states of all members of a gang, in any order. A gang has one phase, which
@@ -62,25 +60,6 @@ func ObserveMembers(g gang.Gang, find func(workload string) (Observation, bool))
 		out = append(out, s)
 	}
 	return out
-}
-
-// IsStatefulSetComplete reports whether a StatefulSet has completed: each of its ranks succeeded, or
-// its first rank did if the member completes with it. The status of a StatefulSet does not contain
-// this, so the result is known only while the pods exist. Pods that exit while their gang restarts
-// do not count, because Rollcall terminates them.
-func (s MemberState) IsStatefulSetComplete(pods []corev1.Pod, trainingContainers []string, phase Phase) bool {
-	if !s.Observed.IsStatefulSet || s.Observed.Size == 0 || phase == Restarting {
-		return false
-	}
-	succeeded := map[int32]bool{}
-	for i := range pods {
-		index := gang.PodIndex(&pods[i])
-		isRank := index < s.Observed.Size && pods[i].DeletionTimestamp == nil // others were removed by a resize
-		if isRank && failure.RankSucceeded(&pods[i], trainingContainers) {
-			succeeded[index] = true
-		}
-	}
-	return int32(len(succeeded)) >= s.Observed.Size || s.CompletesWithFirstPod && succeeded[0]
 }
 
 // isSuspended reports whether the spec of an existing member requests no pods: the workload is

@@ -21,7 +21,8 @@ type Observation struct {
 	Size int32
 	// ReadyPods is the number of ready pods.
 	ReadyPods int32
-	// SucceededPods is the number of ranks of a Job that have succeeded.
+	// SucceededPods is the number of ranks of a Job that have succeeded. For a StatefulSet, [State.Observe] sets the
+	// number of those that are not ready.
 	SucceededPods int32
 	// ActiveOrSucceededPods is the number of ranks that have a pod that has not failed, or that have
 	// succeeded. A rank that succeeded is not ready any more, so ReadyPods alone cannot distinguish a
@@ -122,6 +123,12 @@ func observeJob(w gang.Workload) Observation {
 		}
 	}
 	return o
+}
+
+// addSucceededPods adds the ranks of a StatefulSet that have succeeded to those that are ready.
+func (o *Observation) addSucceededPods(readyOrSucceeded int32) {
+	o.SucceededPods = max(0, readyOrSucceeded-o.ReadyPods)
+	o.ActiveOrSucceededPods = max(o.ActiveOrSucceededPods, readyOrSucceeded)
 }
 
 // setFinishTime sets the finish time to the earliest transition of the conditions that contain the result.

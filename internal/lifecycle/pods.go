@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -138,33 +139,40 @@ func (w WorkloadEvidence) hasFormerPods(t time.Time) bool {
 	})
 }
 
-// findFirstDeletedPod returns the pod of a Job that is being deleted and that the Job has not counted; nil if there is
-// none, and for a StatefulSet. The caller makes sure that somebody else than Rollcall and the Job controller deletes
-// the pods. Indexes that the successPolicy of the Job names come before the others, and low indexes before high ones:
-// the Job must not complete because such a pod exits with code 0.
-func findFirstDeletedPod(w gang.Workload, pods []corev1.Pod) *corev1.Pod {
+// findPodsToUntrack returns the pods that their Job must not count; nil for a StatefulSet. They are being deleted, and
+// the Job has not counted them. The caller makes sure that somebody else than Rollcall and the Job controller deletes
+// the pods: the latter untracks the pods that it deletes. So many of them are returned that the Job cannot complete,
+// even if all other pods exit with code 0.
+func findPodsToUntrack(w gang.Workload, pods []corev1.Pod) []*corev1.Pod {
 	if w.Job == nil {
 		return nil
 	}
-	deciding := sets.Set[int32]{}
-	if policy := w.Job.Spec.SuccessPolicy; policy != nil {
-		for _, rule := range policy.Rules {
-			deciding.Insert(parseIndexes(ptr.Deref(rule.SucceededIndexes, ""), w.Ranks())...)
-		}
-	}
-	var first *corev1.Pod
-	firstOrder := int32(0)
+	var deleted, out []*corev1.Pod
 	for i := range pods {
-		pod, order := &pods[i], gang.PodIndex(&pods[i])
-		if pod.DeletionTimestamp == nil || !IsTracked(pod) {
-			continue
-		}
-		if !deciding.Has(order) {
-			order += w.Ranks()
-		}
-		if first == nil || order < firstOrder {
-			first, firstOrder = pod, order
+		if pods[i].DeletionTimestamp != nil && IsTracked(&pods[i]) {
+			deleted = append(deleted, &pods[i])
 		}
 	}
-	return first
+	slices.SortStableFunc(deleted, func(a, b *corev1.Pod) int { return cmp.Compare(gang.PodIndex(a), gang.PodIndex(b)) })
+	var rules []batchv1.SuccessPolicyRule
+	if policy := w.Job.Spec.SuccessPolicy; policy != nil {
+		rules = policy.Rules
+	}
+	rules = append(slices.Clone(rules), batchv1.SuccessPolicyRule{}) // success of all indexes completes any Job
+	for _, rule := range rules {
+		scope := newRuleScope(rule, w.Ranks())
+		needed := scope.size - scope.count + 1
+		for _, pod := range out {
+			if scope.contains(gang.PodIndex(pod)) {
+				needed--
+			}
+		}
+		for _, pod := range deleted {
+			if needed > 0 && scope.contains(gang.PodIndex(pod)) && !slices.Contains(out, pod) {
+				needed--
+				out = append(out, pod)
+			}
+		}
+	}
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -96,26 +97,48 @@ func TestConfirmedDeletionIsNotStuck(t *testing.T) {
 	}
 }
 
-func TestFindFirstDeletedPod(t *testing.T) {
-	job := gang.Workload{Job: &batchv1.Job{}}
+// TestFindPodsToUntrack checks that so many deleted pods are untracked that a Job cannot complete by the others.
+func TestFindPodsToUntrack(t *testing.T) {
 	pods := []corev1.Pod{
-		podtest.RankPod(3, podtest.Drained),
-		podtest.RankPod(0, podtest.Tracked),
-		podtest.RankPod(1, podtest.Deleted(9)),
-		podtest.RankPod(2, podtest.Drained),
+		podtest.RankPod(3, podtest.Drained), podtest.RankPod(0, podtest.Tracked), podtest.RankPod(1, podtest.Deleted(9)),
+		podtest.RankPod(2, podtest.Drained), podtest.RankPod(4, podtest.Drained),
 	}
-	if got := findFirstDeletedPod(job, pods); got == nil || gang.PodIndex(got) != 2 {
-		t.Errorf("the pod is %v, want index 2", got)
+	rule := func(indexes *string, count *int32) []batchv1.SuccessPolicyRule {
+		return []batchv1.SuccessPolicyRule{{SucceededIndexes: indexes, SucceededCount: count}}
 	}
-	if got := findFirstDeletedPod(job, pods[1:3]); got != nil {
-		t.Errorf("the pod is %s, want none", got.Name)
-	}
-	job.Job.Spec.Parallelism = ptr.To[int32](4)
-	job.Job.Spec.SuccessPolicy = &batchv1.SuccessPolicy{
-		Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To("3")}},
-	}
-	if got := findFirstDeletedPod(job, pods); got == nil || gang.PodIndex(got) != 3 {
-		t.Errorf("the pod is %v, want index 3, which the successPolicy names", got)
+	for name, c := range map[string]struct {
+		rules  []batchv1.SuccessPolicyRule
+		isLive bool // no pod is drained
+		want   []int32
+	}{
+		"a Job without a policy completes with all indexes": {want: []int32{2}},
+		"pods that run or that the Job has counted stay":    {isLive: true},
+		"a rule needs all of its indexes":                   {rules: rule(ptr.To("3-4"), nil), want: []int32{3}},
+		"a rule needs one of its indexes": {
+			rules: rule(ptr.To("3-4"), ptr.To[int32](1)), want: []int32{3, 4},
+		},
+		"a rule needs 4 of 5 ranks":                            {rules: rule(nil, ptr.To[int32](4)), want: []int32{2, 3}},
+		"a rule needs one rank":                                {rules: rule(nil, ptr.To[int32](1)), want: []int32{2, 3, 4}},
+		"a rule needs an index that nobody deletes":            {rules: rule(ptr.To("0"), nil), want: []int32{2}},
+		"a rule names indexes beyond the size, and needs them": {rules: rule(ptr.To("4-9"), nil), want: []int32{4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](5)}}
+			if c.rules != nil {
+				job.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: c.rules}
+			}
+			var got []int32
+			pods := pods
+			if c.isLive {
+				pods = pods[1:3]
+			}
+			for _, pod := range findPodsToUntrack(gang.Workload{Job: job}, pods) {
+				got = append(got, gang.PodIndex(pod))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("indexes (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -64,6 +64,9 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 	if s.IgnoresDisruptions {
 		ignoreDisruptions(job)
 	}
+	if s.SucceededCount > 0 {
+		needSomeRanks(job, s.SucceededCount)
+	}
 	if s.ActiveDeadline > 0 && m.name == s.members()[len(s.members())-1].name {
 		job.Spec.ActiveDeadlineSeconds = ptr.To(int64(s.ActiveDeadline / time.Second))
 	}
@@ -86,6 +89,12 @@ func ignoreDisruptions(job *batchv1.Job) {
 			{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
 		},
 	}}}
+}
+
+// needSomeRanks sets a successPolicy with which a number of ranks completes the Job.
+func needSomeRanks(job *batchv1.Job, count int32) {
+	job.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+	job.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededCount: ptr.To(count)}}}
 }
 
 // annotateLifecycle sets annotations that depend on whether a field of the scenario is set.

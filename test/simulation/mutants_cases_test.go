@@ -219,7 +219,7 @@ func formerBuilds() []mutant {
 		}},
 	}, {
 		name: "N20 drained pods stay tracked", sequence: "27 all ranks are drained and",
-		edits: []edit{{"controller/drained_pods.go", "if pod == \"\" {", "if pod != \"\" {"}},
+		edits: []edit{{"controller/drained_pods.go", "for i, name := range names {", "for i, name := range names[:0] {"}},
 	}, {
 		name: "N21a the clock of the machine decides about pods", sequence: "N21a ",
 		edits: []edit{{"controller/server_clock.go", "if !c.exceeds {", "if c.isMeasured {"}},
@@ -252,8 +252,17 @@ func formerBuilds() []mutant {
 		name: "starts are repeated without a back-off", sequence: "a queue resumes a Job ",
 		edits: []edit{{"lifecycle/restart.go", "s.LastRestartTime.Add(Backoff(s.DisruptionStreak))", "s.LastRestartTime"}},
 	}, {
+		name: "one drained pod of each Job is untracked", sequence: "all ranks of a Job that needs two of three",
+		edits: []edit{{"lifecycle/pods.go", "needed := scope.size - scope.count + 1", "needed := int32(1)"}},
+	}, {
+		name: "the failure of a completed rank counts", sequence: "a rank of a StatefulSet succeeds, and fails",
+		edits: []edit{{"lifecycle/completed_ranks.go", "if w.StatefulSet == nil || known.Len() == 0 {", "if true {"}},
+	}, {
+		name: "a completed rank of a StatefulSet must be ready", sequence: "a rank of a StatefulSet succeeds, and fails",
+		edits: []edit{{"lifecycle/evidence.go", "if w.StatefulSet != nil && completed.Len() > 0 {", "if false {"}},
+	}, {
 		name: "a drained pod counts while another member is suspended", sequence: "the master is drained while",
-		edits: []edit{{"controller/drained_pods.go", "next == lifecycle.Suspended && isDrained", "false && isDrained"}},
+		edits: []edit{{"controller/drained_pods.go", "next == lifecycle.Suspended && m.restartsCompleted()", "false"}},
 	}, {
 		name: "a pod that was replaced during a suspension runs on", sequence: "a master that its Job replaced",
 		edits: []edit{{"lifecycle/evidence.go", "w.hasFormerPods(s.LastTransitionTime)", "false"}},

@@ -277,6 +277,9 @@ func (o *oracle) checkSucceeded(after lifecycle.Status) {
 		if !m.decides {
 			continue
 		}
+		if count := o.scenario.SucceededCount; count > 0 && int32(o.succeeded[m.name].Len()) >= count {
+			continue
+		}
 		for index := range o.sizeOf(m) {
 			if !o.succeeded[m.name].Has(index) && (!m.firstPod || index == 0) {
 				o.violate(succeededTooEarly, "rank %d of %s has not finished: %s", index, m.name, after.Message)

@@ -21,6 +21,8 @@ type behavior struct {
 	AbortsWithoutPeers bool
 	// PeerTimeout is how long a program waits for peers on a lost node before it exits with code 1; 0 indefinitely.
 	PeerTimeout time.Duration
+	// FailsWhenRunAgain is true if a program that has finished its work exits with code 1 when its kubelet runs it again.
+	FailsWhenRunAgain bool
 }
 
 // programs are the running programs of all pods, and what really happened to them.
@@ -43,9 +45,22 @@ func (p *programs) started(started *process) {
 	p.live = append(p.live, started)
 	p.oracle.checkStart(started, p.live)
 	p.failOnBrokenNode(started)
-	if p.ending {
+	switch {
+	case p.behavior.FailsWhenRunAgain && started.restarts > 0 && p.hasFinished(started):
+		restarts := started.restarts
+		p.at(p.now.Add(3*time.Second), func() {
+			if started.alive && !started.terminating && started.restarts == restarts {
+				started.exit(1)
+			}
+		})
+	case p.ending:
 		p.at(p.now.Add(time.Second), func() { started.exit(0) })
 	}
+}
+
+// hasFinished reports whether the rank of a process has finished its work in its attempt.
+func (p *programs) hasFinished(of *process) bool {
+	return p.oracle.succeeded[of.pod.OwnerReferences[0].Name].Has(gang.PodIndex(of.pod))
 }
 
 // brokenNodeDelay is how long a program runs on a broken node.
@@ -74,10 +89,10 @@ func (p *programs) exited(ended *process) {
 		p.oracle.recordSuccess(ended)
 		return
 	}
-	if !ended.terminating && p.oracle.isOfGang(ended.pod) && !p.isOutlived(ended) {
+	hasFinished := p.hasFinished(ended)
+	if !ended.terminating && p.oracle.isOfGang(ended.pod) && !p.isOutlived(ended) && !hasFinished {
 		p.oracle.failureTime = p.now
 	}
-	hasFinished := p.oracle.succeeded[ended.pod.OwnerReferences[0].Name].Has(gang.PodIndex(ended.pod))
 	if !p.behavior.AbortsWithoutPeers || gangOf(ended.pod) != gangName || hasFinished {
 		return
 	}

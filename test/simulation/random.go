@@ -47,6 +47,14 @@ func NewScenario(seed uint64) Scenario {
 	s.terminateByKubeletAtRandom(rand.New(rand.NewPCG(seed, 6)))
 	timeouts := []time.Duration{0, 10 * time.Second, 35 * time.Second, time.Minute}
 	s.Behavior.PeerTimeout = pick(rand.New(rand.NewPCG(seed, 7)), timeouts)
+	// A new leader does not know the ranks that completed within the seconds before.
+	changesLeader := slices.ContainsFunc(s.Incidents, func(i Incident) bool {
+		return i.Kind == managerCrashes || i.Kind == managerStarts
+	})
+	if counts := rand.New(rand.NewPCG(seed, 9)); s.Shape == oneJob && counts.IntN(4) == 0 {
+		s.SucceededCount = 1 + int32(counts.IntN(int(s.Ranks)))
+	}
+	s.Behavior.FailsWhenRunAgain = !changesLeader && rand.New(rand.NewPCG(seed, 8)).IntN(2) == 0
 	return s
 }
 

@@ -48,6 +48,8 @@ type Scenario struct {
 	Elastic string
 	// IgnoresDisruptions is true for Jobs whose podFailurePolicy ignores disruptions.
 	IgnoresDisruptions bool
+	// SucceededCount is the number of ranks with which one Job completes by its successPolicy; 0 for all ranks.
+	SucceededCount int32
 	// NodeSkews are by how much the clocks of the nodes are ahead, and ManagerSkew that of every second manager.
 	NodeSkews   []time.Duration
 	ManagerSkew time.Duration
@@ -122,12 +124,14 @@ func (s Scenario) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "seed %d: %s, %d ranks, max-restarts %d, restart-policy %q, pods restart %s, without rules: %t\n",
 		s.Seed, s.Shape, s.Ranks, s.MaxRestarts, s.RestartPolicy, s.PodRestartPolicy, s.WithoutRules)
-	fmt.Fprintf(&out, "programs: exit code %d %s after SIGTERM, abort without peers: %t, peer timeout %s\n",
-		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers, s.Behavior.PeerTimeout)
+	fmt.Fprintf(&out, "programs: exit code %d %s after SIGTERM, abort without peers: %t, peer timeout %s, "+
+		"fail when run again: %t\n",
+		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers, s.Behavior.PeerTimeout,
+		s.Behavior.FailsWhenRunAgain)
 	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s, active deadline %s, elastic %q, "+
-		"waits for lost nodes: %t, avoids nodes: %t, ignores disruptions: %t\n",
+		"waits for lost nodes: %t, avoids nodes: %t, ignores disruptions: %t, succeeded count %d\n",
 		s.NonRetriable, s.StartTimeout, s.TTL, s.ActiveDeadline, s.Elastic, s.WaitsForLostNodes, s.AvoidsNodes,
-		s.IgnoresDisruptions)
+		s.IgnoresDisruptions, s.SucceededCount)
 	fmt.Fprintf(&out, "clocks ahead: nodes %v, manager %s; calm: %v; late: %v\n",
 		s.NodeSkews, s.ManagerSkew, s.Calm, s.Late)
 	for _, i := range s.Incidents {

@@ -213,6 +213,11 @@ func completionSequences() []sequence {
 		change:    exitZero,
 		want:      wantedEnd{disruptions: 1},
 	}, {
+		name: "all ranks of a Job that needs two of three are drained and exit with code 0", shape: oneJob,
+		incidents: []Incident{at(60, podEvicted, 0, 3)},
+		change:    func(s *Scenario) { s.SucceededCount, s.Behavior.SIGTERMExitCode = 2, 0 },
+		want:      wantedEnd{disruptions: 1},
+	}, {
 		name: "27 all ranks are drained during a failover and exit with code 0", shape: oneJob,
 		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 0, 3), at(80, managerStarts)},
 		change:    exitZero,
@@ -369,6 +374,10 @@ func foundSequences() []sequence {
 	return []sequence{{
 		name: "a resize removes a rank that has succeeded", shape: oneStatefulSet,
 		incidents: []Incident{at(60, rankSucceeds, 2), at(90, setResized, 0, 1)},
+	}, {
+		name: "a rank of a StatefulSet succeeds, and fails when its kubelet runs it again", shape: oneStatefulSet,
+		incidents: []Incident{at(60, rankSucceeds, 1)},
+		change:    func(s *Scenario) { s.Behavior.FailsWhenRunAgain, s.Behavior.AbortsWithoutPeers = true, true },
 	}, {
 		name: "a pod is deleted while no manager runs, without restart rules", shape: oneJob,
 		incidents: []Incident{at(180, managerCrashes), at(200, podDeleted, 1), at(213, managerStarts)},
