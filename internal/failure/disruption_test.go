@@ -35,10 +35,12 @@ func TestIsDisruption(t *testing.T) {
 		"the node is low on a resource": {
 			change: evicted("Evicted", "The node was low on resource: memory.", byKubelet), want: true,
 		},
-		"another controller ended the pod":          {change: evicted("", "", byOther), want: true},
-		"the node was lost":                         {change: evicted("NodeLost", ""), want: true},
-		"the container exited":                      {change: podtest.Terminated(1, 5, false)},
-		"the pod exceeded its local disk":           {change: evicted("Evicted", "Usage of EmptyDir volume exceeds the limit.")},
+		"another controller ended the pod": {change: evicted("", "", byOther), want: true},
+		"the node was lost":                {change: evicted("NodeLost", ""), want: true},
+		"the container exited":             {change: podtest.Terminated(1, 5, false)},
+		"the pod exceeded its local disk": {
+			change: evicted("Evicted", "Usage of EmptyDir volume exceeds the limit."),
+		},
 		"a node without its device rejects the pod": {change: evicted("UnexpectedAdmissionError", ""), want: true},
 		"a full node rejects the pod":               {change: evicted("OutOfcpu", ""), want: true},
 		"a node without its label rejects the pod":  {change: evicted("NodeAffinity", ""), want: true},
