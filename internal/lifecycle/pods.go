@@ -122,10 +122,12 @@ func countObservedFailures(job *batchv1.Job, pods []corev1.Pod, c failure.Contex
 	})
 }
 
-// countOriginalPods returns the number of pods that run since before all ranks of the attempt were ready.
+// countOriginalPods returns the number of pods that run since before all ranks of the attempt were ready. ready is zero
+// if they were not, or if that is not known.
 func countOriginalPods(pods []corev1.Pod, ready time.Time) int32 {
 	return countPods(pods, func(p *corev1.Pod) bool {
-		return p.CreationTimestamp.Time.Before(ready) && p.DeletionTimestamp == nil && !IsPodTerminal(p)
+		isOriginal := ready.IsZero() || p.CreationTimestamp.Time.Before(ready)
+		return isOriginal && p.DeletionTimestamp == nil && !IsPodTerminal(p)
 	})
 }
 

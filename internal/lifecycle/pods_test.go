@@ -97,6 +97,26 @@ func TestConfirmedDeletionIsNotStuck(t *testing.T) {
 	}
 }
 
+// TestCountOriginalPods checks that only pods count that run, and that existed before all ranks were ready.
+func TestCountOriginalPods(t *testing.T) {
+	pods := []corev1.Pod{
+		podtest.RankPod(0, nil), podtest.RankPod(1, podtest.Drained), podtest.RankPod(2, podtest.Terminated(1, 5, false)),
+		podtest.RankPod(3, func(p *corev1.Pod) { p.CreationTimestamp.Time = podtest.At(40) }),
+	}
+	pods[2].Status.Phase = corev1.PodFailed
+	for name, c := range map[string]struct {
+		ready time.Time
+		want  int32
+	}{
+		"a pod was created after all ranks were ready": {ready: podtest.At(20), want: 1},
+		"not all ranks were ready yet":                 {want: 2},
+	} {
+		if got := countOriginalPods(pods, c.ready); got != c.want {
+			t.Errorf("%s: %d pods, want %d", name, got, c.want)
+		}
+	}
+}
+
 // TestFindPodsToUntrack checks that so many deleted pods are untracked that a Job cannot complete by the others.
 func TestFindPodsToUntrack(t *testing.T) {
 	pods := []corev1.Pod{

@@ -29,8 +29,8 @@ type Snapshot struct {
 	// status.uncountedTerminatedPods of a Job already: the Job controller has observed them.
 	// UncountedFailures contains the pods that the Job controller has not observed.
 	UncountedFailures int32
-	// OriginalPods is the number of pods of Jobs that run since before all ranks of the attempt were ready; 0 if they were
-	// not. JobRanks is the number of ranks of Jobs.
+	// OriginalPods is the number of pods of Jobs that run since before all ranks of the attempt were ready. JobRanks is
+	// the number of ranks of Jobs.
 	OriginalPods, JobRanks int32
 	// CompletedRanks contains the ranks that completed in the current attempt and that nobody had deleted
 	// before, such as "0,3-5", or [NoRanks]. It is empty if they are not known.

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -199,9 +200,9 @@ func (o *oracle) isAnyOtherMemberActive(name string) bool {
 }
 
 // forgetSuccess forgets the ranks of a suspended Job that have succeeded, because all of its ranks run again.
-// A Job all of whose ranks have succeeded completes.
+// A Job with all successes that it needs completes.
 func (o *oracle) forgetSuccess(job *batchv1.Job) {
-	if int32(o.succeeded[job.Name].Len()) < *job.Spec.Completions {
+	if int32(o.succeeded[job.Name].Len()) < cmp.Or(o.scenario.SucceededCount, *job.Spec.Completions) {
 		delete(o.succeeded, job.Name)
 	}
 }
