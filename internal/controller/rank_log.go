@@ -72,6 +72,9 @@ type rankLog struct {
 	// node.
 	matches  int
 	lastLine time.Time
+	// stopped is true after a line with the group stop, until another line matches. faulted is true after a line with
+	// the group fault.
+	stopped, faulted bool
 	// readTime is the start of the last read that succeeded, and matchTime that of the last read that found a line that
 	// was not read before. So the clock of the node does not matter.
 	readTime, matchTime time.Time
@@ -148,7 +151,9 @@ func (r *Reconciler) observeRankLog(
 	if l.result != nil {
 		g.pass.requeueAfter(logResultDelay)
 	}
-	return lifecycle.RankLog{Matches: l.matches, Silence: l.readTime.Sub(l.matchTime), Rules: source.rules}
+	return lifecycle.RankLog{
+		Matches: l.matches, Silence: l.readTime.Sub(l.matchTime), Stopped: l.stopped, Faulted: l.faulted, Rules: source.rules,
+	}
 }
 
 // start starts to read a log. It returns false if too many reads run.
@@ -193,6 +198,8 @@ func (l *rankLog) receive() error {
 		return result.err
 	}
 	l.readTime = result.startTime
+	l.faulted = l.faulted || result.progress.Faulted
+	l.stopped = result.progress.Stopped || l.stopped && result.progress.Matches == 0
 	if result.progress.Matches > 0 {
 		l.matches += result.progress.Matches
 		l.lastLine = result.progress.LastTime

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,12 @@ func newLogRead(minute, matches int) logRead {
 	return logRead{text: out.String()}
 }
 
+// newLineRead returns a log with one line.
+func newLineRead(minute int, line string) logRead {
+	at := testStartTime.Add(time.Duration(minute) * time.Minute)
+	return logRead{text: at.Format(time.RFC3339Nano) + " " + line + "\n"}
+}
+
 // patternCluster is a cluster with a running gang of one rank that has a pattern.
 type patternCluster struct {
 	*testCluster
@@ -60,7 +67,7 @@ func newPatternCluster(t *testing.T, annotations map[string]string) *patternClus
 	job, pod := newProbedJob(t)
 	delete(job.Annotations, gang.AnnotationProgressFile)
 	job.Spec.Template.Spec.Containers[0].ReadinessProbe = nil
-	job.Annotations[gang.AnnotationProgressPattern] = `step \d+`
+	job.Annotations[gang.AnnotationProgressPattern] = `step \d+|(?P<stop>Evaluating)|(?P<fault>loss nan)`
 	for key, value := range annotations {
 		job.Annotations[key] = value
 	}
@@ -127,7 +134,8 @@ func (c *patternCluster) awaitReads() {
 // TestSilentRank checks what a gang does whose log is read once a minute, with a timeout of 100 seconds.
 func TestSilentRank(t *testing.T) {
 	forbidden := logRead{err: apierrors.NewForbidden(corev1.Resource("pods/log"), "train-0", errors.New("no permission"))}
-	const message = " 0 printed no line that matches the progress pattern for 100s"
+	const faultMessage = " 0 printed a line that matches the group fault of the progress pattern"
+	const silence = " 0 printed no line that matches the progress pattern for 100s"
 	for name, c := range map[string]struct {
 		action gang.StallAction
 		policy gang.RestartPolicy
@@ -135,6 +143,8 @@ func TestSilentRank(t *testing.T) {
 		want   gang.Reason
 		// wantMatches is the number of lines that are remembered; not compared if it is 0.
 		wantMatches int
+		// message replaces that of a silent rank.
+		message string
 	}{
 		"lines that match": {
 			reads: []logRead{newLogRead(1, 2), newLogRead(2, 1), newLogRead(3, 1)}, want: gang.ReasonGangRunning, wantMatches: 4,
@@ -180,6 +190,21 @@ func TestSilentRank(t *testing.T) {
 			action: gang.StallRestart, policy: gang.RestartPolicyNever, reads: []logRead{newLogRead(1, 2), {}, {}},
 			want: gang.ReasonGangFailed,
 		},
+		"a program that stopped on purpose": {
+			action: gang.StallRestart, reads: []logRead{newLogRead(1, 2), newLineRead(2, "Evaluating"), {}, {}},
+			want: gang.ReasonGangRunning,
+		},
+		"a program that goes on after it stopped on purpose": {
+			action: gang.StallRestart,
+			reads:  []logRead{newLineRead(1, "Evaluating"), newLogRead(2, 2), {}, {}}, want: gang.ReasonGangRestarting,
+		},
+		"a fault and the action restart": {
+			action: gang.StallRestart, reads: []logRead{newLineRead(1, "loss nan")}, want: gang.ReasonGangRestarting,
+			message: faultMessage,
+		},
+		"a fault and the action report": {
+			reads: []logRead{newLineRead(1, "loss nan"), newLogRead(2, 1)}, want: gang.ReasonStalled, message: faultMessage,
+		},
 		"a container that was restarted has to print a line again": {
 			action: gang.StallReport, policy: gang.RestartPolicyPod,
 			reads: []logRead{newLogRead(1, 2), {restarts: 1}, {}, {}}, want: gang.ReasonGangRunning,
@@ -201,6 +226,7 @@ func TestSilentRank(t *testing.T) {
 			if w.reads != len(c.reads)+1 {
 				t.Errorf("%d reads in %d minutes", w.reads, len(c.reads))
 			}
+			message := cmp.Or(c.message, silence)
 			if got.Reason != c.want {
 				t.Fatalf("the reason is %s: %s, want %s", got.Reason, got.Message, c.want)
 			}

@@ -96,6 +96,13 @@ func TestRestartByEvidence(t *testing.T) {
 			change: func(e *Evidence, _ *State) { e.RankLog = silent },
 			want:   Restarting, reason: failure.ReasonStalled, restarts: 1,
 		},
+		"rank 0 prints no line that matches its pattern, and has said that it stops": {
+			change: func(e *Evidence, _ *State) { e.RankLog = silent; e.RankLog.Stopped = true }, want: Running,
+		},
+		"rank 0 prints a line of a fault": {
+			change: func(e *Evidence, _ *State) { e.RankLog = RankLog{Faulted: true, Rules: silent.Rules} },
+			want:   Restarting, reason: failure.ReasonStalled, restarts: 1,
+		},
 		"rank 0 prints no line because another rank failed": {
 			change: func(e *Evidence, s *State) { e.RankLog = silent; change(1, podtest.Terminated(3, 20, true))(e, s) },
 			want:   Restarting, reason: "Error", restarts: 1,

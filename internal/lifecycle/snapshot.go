@@ -56,7 +56,7 @@ type Snapshot struct {
 	// ResumedExternally is true if somebody else than Rollcall, such as Kueue, resumed a member that
 	// Rollcall had suspended.
 	ResumedExternally bool
-	// Silence describes that rank 0 printed no line that matches its pattern, for which the gang is to restart; empty if
+	// Silence describes that the log of rank 0 shows no progress or a fault, for which the gang is to restart; empty if
 	// it is not.
 	Silence string
 	// Placement counts the pods with and without a node.

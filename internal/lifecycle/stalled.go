@@ -17,7 +17,7 @@ type Stall struct {
 	ReportTime time.Time
 	// Rules are those of the workload of a stalled rank.
 	Rules gang.StallRules
-	// Silence describes that rank 0 printed no line that matches its pattern for the stall timeout; empty if it did.
+	// Silence describes that the log of rank 0 shows no progress for the stall timeout, or a fault; empty if it does not.
 	Silence string
 }
 
@@ -28,6 +28,9 @@ type RankLog struct {
 	Matches int
 	// Silence is how long no line matched, until the log was last read.
 	Silence time.Duration
+	// Stopped is true if the program says that it prints no such lines for now, and Faulted if it says that it cannot go
+	// on.
+	Stopped, Faulted bool
 	// Rules are those of the workload of rank 0.
 	Rules gang.StallRules
 }
@@ -36,15 +39,20 @@ type RankLog struct {
 // such lines again and again.
 const minMatches = 2
 
-// addSilence adds that rank 0 printed no line that matches its pattern for the stall timeout.
+// addSilence adds that rank 0 printed no line that matches its pattern for the stall timeout, or a line of a fault.
 func (o *Observed) addSilence(log RankLog) {
-	if log.Matches == 0 || log.Silence < log.Rules.Timeout {
+	text, isCertain := "", log.Matches >= minMatches
+	switch {
+	case log.Faulted:
+		text, isCertain = " 0 printed a line that matches the group fault of the progress pattern", true
+	case log.Matches == 0 || log.Stopped || log.Silence < log.Rules.Timeout:
 		return
+	default:
+		text = " 0 printed no line that matches the progress pattern for " + duration.HumanDuration(log.Rules.Timeout)
 	}
-	silence := " 0 printed no line that matches the progress pattern for " + duration.HumanDuration(log.Rules.Timeout)
-	o.Stall.Silence = "Rank" + silence
-	if log.Rules.Action == gang.StallRestart && log.Matches >= minMatches {
-		o.Silence = "rank" + silence
+	o.Stall.Silence = "Rank" + text
+	if log.Rules.Action == gang.StallRestart && isCertain {
+		o.Silence = "rank" + text
 	}
 }
 

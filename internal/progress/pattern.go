@@ -19,17 +19,20 @@ const (
 	maxUnicodeClasses = 4
 )
 
-// The groups of a pattern.
+// The groups of a pattern. A line with text in the group stop ends the progress until another line matches, such as
+// before a long evaluation. A line with text in the group fault shows that the program cannot go on.
 const (
 	groupStep  = "step"
 	groupTotal = "total"
+	groupStop  = "stop"
+	groupFault = "fault"
 )
 
 // Pattern matches the lines that a program prints while it makes progress. It is immutable.
 type Pattern struct {
 	regexp *regexp.Regexp
-	// step and total are the indexes of the groups; -1 without the group.
-	step, total int
+	// The indexes of the groups; -1 without the group.
+	step, total, stop, fault int
 }
 
 // Compile returns the pattern of a text.
@@ -51,7 +54,10 @@ func Compile(text string) (*Pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiling the expression: %w", err)
 	}
-	p := &Pattern{regexp: compiled, step: compiled.SubexpIndex(groupStep), total: compiled.SubexpIndex(groupTotal)}
+	p := &Pattern{
+		regexp: compiled, step: compiled.SubexpIndex(groupStep), total: compiled.SubexpIndex(groupTotal),
+		stop: compiled.SubexpIndex(groupStop), fault: compiled.SubexpIndex(groupFault),
+	}
 	if p.total >= 0 && p.step < 0 {
 		return nil, errors.New("the group total requires the group step")
 	}

@@ -14,6 +14,10 @@ const MaxLogBytes = 64 * 1024
 type Progress struct {
 	// Matches is the number of lines that match the pattern. The other fields are meaningless if it is 0.
 	Matches int `json:"-"`
+	// Stopped is true if the last line with a match has the group stop, and Faulted if any has the group fault. Such
+	// lines are not part of Matches.
+	Stopped bool `json:"-"`
+	Faulted bool `json:"-"`
 	// LastTime is when the last of these lines was printed.
 	LastTime time.Time `json:"lastTime"`
 	// Step and Total are the numbers in the last line; nil without the group, and if it is not a number.
@@ -29,6 +33,8 @@ type Progress struct {
 type match struct {
 	time        time.Time
 	step, total *float64
+	// stop and fault are true if the group has text.
+	stop, fault bool
 }
 
 // Read returns what a log shows whose lines start with RFC 3339 times. It reads the last [MaxLogBytes]. It ignores
@@ -47,6 +53,10 @@ func (p *Pattern) Read(log string, after time.Time) Progress {
 		}
 		m, ok := p.findLast(text)
 		if !ok {
+			continue
+		}
+		out.Faulted = out.Faulted || m.fault
+		if out.Stopped = m.stop; m.stop || m.fault {
 			continue
 		}
 		m.time = t
@@ -88,7 +98,10 @@ func (p *Pattern) findLast(line string) (match, bool) {
 		i := strings.LastIndexByte(line, '\r')
 		part := line[i+1:]
 		if groups := p.regexp.FindStringSubmatch(part); groups != nil {
-			return match{step: parseGroup(groups, p.step), total: parseGroup(groups, p.total)}, true
+			return match{
+				step: parseGroup(groups, p.step), total: parseGroup(groups, p.total),
+				stop: hasGroup(groups, p.stop), fault: hasGroup(groups, p.fault),
+			}, true
 		}
 		if i < 0 {
 			return match{}, false
@@ -96,6 +109,8 @@ func (p *Pattern) findLast(line string) (match, bool) {
 		line = line[:i]
 	}
 }
+
+func hasGroup(groups []string, index int) bool { return index >= 0 && groups[index] != "" }
 
 // parseGroup returns the number in a group; nil if there is none.
 func parseGroup(groups []string, index int) *float64 {

@@ -69,6 +69,7 @@ func TestCompile(t *testing.T) {
 // TestRead checks what logs show.
 func TestRead(t *testing.T) {
 	const pattern = `step (?P<step>[\d.]+)(?:/(?P<total>\d+))?`
+	const special = `(?P<stop>Evaluating)|step (?P<step>\d+)(?P<fault>, loss nan)?`
 	at := func(seconds int) time.Time { return testTime.Add(time.Duration(seconds) * time.Second) }
 	for name, c := range map[string]struct {
 		pattern string // that above if empty
@@ -88,6 +89,18 @@ func TestRead(t *testing.T) {
 				Matches: 2, LastTime: at(20), Step: ptr.To(5.0), Total: ptr.To(10.0), Rate: 0.1,
 				RemainingSeconds: ptr.To[int64](50),
 			},
+		},
+		"the program stopped on purpose": {
+			pattern: special, log: newLog("step 3", "Evaluating", "accuracy 0.5"),
+			want: Progress{Matches: 1, LastTime: at(0), Step: ptr.To(3.0), Stopped: true},
+		},
+		"the program goes on": {
+			pattern: special, log: newLog("step 3", "Evaluating", "step 4"),
+			want: Progress{Matches: 2, LastTime: at(20), Step: ptr.To(4.0), Rate: 0.05},
+		},
+		"a line shows a fault": {
+			pattern: special, log: newLog("step 3", "step 4, loss nan", "step 5"),
+			want: Progress{Matches: 2, LastTime: at(20), Step: ptr.To(5.0), Rate: 0.1, Faulted: true},
 		},
 		"the last step": {
 			log: newLog("step 9/10", "step 10/10"),

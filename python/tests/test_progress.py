@@ -77,6 +77,12 @@ def test_a_pattern_without_groups() -> None:
     )
 
 
+def test_lines_that_are_no_progress() -> None:
+    log = new_log("step 3", "Evaluating", "step 4, loss nan")
+    pattern = r"(?<stop>Evaluating)|step (?<step>\d+)(?<fault>, loss nan)?"
+    assert read_progress(pattern, log) == Progress(at(0), 3, None, None, None)
+
+
 def annotate(
     core: FakeCore, pattern: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> Progress | None:

@@ -29,7 +29,7 @@ class Progress:
 
 def read_progress(pattern: str, log: str) -> Progress | None:
     """Return what a log with times shows, or None if no complete line matches."""
-    expression = re.compile(re.sub(r"\(\?<(step|total)>", r"(?P<\1>", pattern))
+    expression = re.compile(re.sub(r"\(\?<(step|total|stop|fault)>", r"(?P<\1>", pattern))
     found: list[tuple[datetime, float | None, float | None]] = []
     for line in log.split("\n")[:-1]:
         stamp, _, text = line.partition(" ")
@@ -39,6 +39,8 @@ def read_progress(pattern: str, log: str) -> Progress | None:
         if time is None or match is None:
             continue
         groups = match.groupdict()
+        if groups.get("stop") or groups.get("fault"):
+            continue
         step, total = _parse_number(groups.get("step")), _parse_number(groups.get("total"))
         if found and _starts_again(found[-1][1], step):
             found.clear()
