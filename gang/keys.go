@@ -360,7 +360,8 @@ func stallKeys() []Key {
 			Default: "off",
 			Description: "Matches the lines that rank 0 prints while it makes progress. `rollcall status` shows the numbers " +
 				"in the groups `step` and `total`. With the permission to read logs, which is a value of the chart, Rollcall " +
-				"finds a gang that prints no such line for `stall-timeout`."},
+				"finds a gang that prints no such line for `stall-timeout`. A line with text in the group `stop` announces a " +
+				"pause, and one with text in the group `fault` counts as a stall."},
 		{Name: AnnotationStallTimeout, Kind: KeyKindAnnotation,
 			Values: "a duration of at least 10s, such as `10m`", Default: "`30m`",
 			Description: "The maximum time between two writes of the progress file, or between two lines that match the " +

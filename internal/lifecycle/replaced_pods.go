@@ -22,9 +22,9 @@ func isReplacement(pod *corev1.Pod, readyTime time.Time) bool {
 	return !readyTime.IsZero() && pod.CreationTimestamp.After(readyTime.Add(clockTolerance))
 }
 
-// countReplacedPods returns the number of ranks of a Job with a running pod that replaced another, of which no trace
-// exists; 0 for a StatefulSet. The pods of an elastic gang come and go. A Job that was started after all ranks were
-// ready was recreated or resumed, which is another failure.
+// countReplacedPods returns the number of ranks of a Job with a pod that has not failed and that replaced another, of
+// which no trace exists; 0 for a StatefulSet. The pods of an elastic gang come and go. A Job that was started after all
+// ranks were ready was recreated or resumed, which is another failure.
 func (w WorkloadEvidence) countReplacedPods(c failure.Context, readyTime time.Time) int32 {
 	if w.Job == nil || w.Gang.Elastic != nil || w.Job.Status.StartTime == nil || w.Job.Status.StartTime.After(readyTime) {
 		return 0
@@ -36,7 +36,7 @@ func (w WorkloadEvidence) countReplacedPods(c failure.Context, readyTime time.Ti
 		}
 	}
 	return countPods(w.Pods, func(pod *corev1.Pod) bool {
-		return pod.DeletionTimestamp == nil && !IsPodTerminal(pod) && isReplacement(pod, readyTime) &&
+		return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && isReplacement(pod, readyTime) &&
 			podsOf[gang.PodIndex(pod)] == 1
 	})
 }
