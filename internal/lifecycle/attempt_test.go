@@ -129,7 +129,7 @@ func TestStartOfUnobservedSuspension(t *testing.T) {
 	state := runningState
 	state.JobStartTime = podtest.At(1)
 	for _, completed := range []string{lifecycle.NoRanks, "1"} {
-		resumed := lifecycle.Observation{ActiveOrSucceededPods: 1, StartTime: podtest.At(9)}
+		resumed := lifecycle.Observation{ActivePods: 1, StartTime: podtest.At(9)}
 		snapshot := newSnapshot(resumed)
 		snapshot.CompletedRanks = completed
 		state = state.Next(defaultPolicies, snapshot)

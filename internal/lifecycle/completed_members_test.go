@@ -17,7 +17,7 @@ func TestDeletedMemberIsComplete(t *testing.T) {
 	running := lifecycle.State{Phase: lifecycle.Running, Bookkeeping: lifecycle.Bookkeeping{
 		AttemptStartTime: afterGangStart(0), CompletedMembers: completed,
 	}}
-	ready := lifecycle.Observation{Size: 2, ReadyPods: 2, ActiveOrSucceededPods: 2}
+	ready := lifecycle.Observation{Size: 2, ReadyPods: 2, ActivePods: 2}
 	complete := lifecycle.Observation{Size: 2, Complete: true, FinishTime: afterGangStart(90)}
 	failed := &failure.Failure{Rank: 3, Container: "trainer", Reason: "Error", ExitCode: 1, Time: afterGangStart(90)}
 	for name, c := range map[string]struct {
@@ -69,7 +69,7 @@ func TestRestoreRules(t *testing.T) {
 		AttemptStartTime: afterGangStart(0), JobStartTime: afterGangStart(0),
 	}}
 	complete := lifecycle.Observation{Size: 2, Complete: true, FinishTime: afterGangStart(90)}
-	ready := lifecycle.Observation{Size: 2, ReadyPods: 2, ActiveOrSucceededPods: 2}
+	ready := lifecycle.Observation{Size: 2, ReadyPods: 2, ActivePods: 2}
 	state := running.Next(rules, lifecycle.Snapshot{
 		Members: lifecycle.Members{newMemberState("a", complete), newMemberState("b", ready)}, Now: afterGangStart(100),
 	})

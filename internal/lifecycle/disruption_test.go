@@ -150,7 +150,7 @@ func TestStateNextDisruption(t *testing.T) {
 // TestStateNextFailedStart checks that a rank that is lost at the start of an attempt belongs to the
 // incident or to the suspension before the attempt.
 func TestStateNextFailedStart(t *testing.T) {
-	lostRank := newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 2},
+	lostRank := newSnapshot(lifecycle.Observation{ReadyPods: 1, ActivePods: 2},
 		func(s *lifecycle.Snapshot) { s.LostRanks = 1 })
 	afterDisruption := lifecycle.State{
 		Phase: lifecycle.Pending, Disruptions: 1, LastRestartTime: podtest.At(0),

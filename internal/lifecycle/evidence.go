@@ -130,7 +130,7 @@ func (o *Observed) addWorkload(
 		m.addResult(s, e, w)
 		setIf(&m.Observed.Complete, w.isStatefulSetComplete(*m, completed, c.TrainingContainers))
 		if w.StatefulSet != nil && completed.Len() > 0 {
-			m.Observed.addSucceededPods(w.countReadyOrCompleted(completed))
+			m.Observed.SucceededPods = max(0, w.countReadyOrCompleted(completed)-m.Observed.ReadyPods)
 		}
 	}
 	workload := ObservedWorkload{

@@ -86,7 +86,7 @@ func (m Members) RestoreCompleted(completed map[string]time.Time) Members {
 	for i := range out {
 		s := &out[i]
 		if finishTime, ok := completed[s.WorkloadName]; ok && !s.Exists {
-			s.Observed = Observation{Complete: true, FinishTime: finishTime, Size: s.Size, ActiveOrSucceededPods: s.MinReady}
+			s.Observed = Observation{Complete: true, FinishTime: finishTime, Size: s.Size, SucceededPods: s.MinReady}
 		}
 	}
 	return out

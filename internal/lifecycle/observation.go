@@ -24,10 +24,10 @@ type Observation struct {
 	// SucceededPods is the number of ranks of a Job that have succeeded. For a StatefulSet, [State.Observe] sets the
 	// number of those that are not ready.
 	SucceededPods int32
-	// ActiveOrSucceededPods is the number of ranks that have a pod that has not failed, or that have
-	// succeeded. A rank that succeeded is not ready any more, so ReadyPods alone cannot distinguish a
-	// gang that finishes from a gang that lost a rank.
-	ActiveOrSucceededPods int32
+	// ActivePods is the number of ranks of a Job with a pod that has not finished, and of ready ranks of a StatefulSet. A
+	// rank that succeeded is not ready any more, so only both numbers distinguish a gang that finishes from a gang that
+	// lost a rank.
+	ActivePods int32
 	// Suspended is true if the spec suspends the workload; see [gang.Workload.IsSuspended].
 	Suspended bool
 	// SuspendedByRollcall is true if Rollcall suspended the workload.
@@ -81,7 +81,7 @@ func Observe(w gang.Workload) Observation {
 func observeStatefulSet(w gang.Workload) Observation {
 	o := Observation{IsStatefulSet: true, Size: w.Ranks()}
 	if status := w.StatefulSet.Status; status.ObservedGeneration >= w.StatefulSet.Generation {
-		o.ReadyPods, o.ActiveOrSucceededPods = status.ReadyReplicas, status.ReadyReplicas
+		o.ReadyPods, o.ActivePods = status.ReadyReplicas, status.ReadyReplicas
 		o.SuspensionObserved = status.Replicas == 0
 	}
 	return o
@@ -90,13 +90,13 @@ func observeStatefulSet(w gang.Workload) Observation {
 func observeJob(w gang.Workload) Observation {
 	status := w.Job.Status
 	o := Observation{
-		Size:                  w.Ranks(),
-		ReadyPods:             ptr.Deref(status.Ready, 0),
-		SucceededPods:         status.Succeeded,
-		ActiveOrSucceededPods: status.Active + status.Succeeded,
-		FailedPods:            status.Failed,
-		TerminatingPods:       ptr.Deref(status.Terminating, 0),
-		ManagedByQueue:        w.QueueName() != "",
+		Size:            w.Ranks(),
+		ReadyPods:       ptr.Deref(status.Ready, 0),
+		SucceededPods:   status.Succeeded,
+		ActivePods:      status.Active,
+		FailedPods:      status.Failed,
+		TerminatingPods: ptr.Deref(status.Terminating, 0),
+		ManagedByQueue:  w.QueueName() != "",
 	}
 	if status.StartTime != nil {
 		o.StartTime = status.StartTime.Time
@@ -104,7 +104,6 @@ func observeJob(w gang.Workload) Observation {
 	if uncounted := status.UncountedTerminatedPods; uncounted != nil {
 		// The next write of the Job controller adds them to the counts.
 		o.SucceededPods += int32(len(uncounted.Succeeded))
-		o.ActiveOrSucceededPods += int32(len(uncounted.Succeeded))
 		o.FailedPods += int32(len(uncounted.Failed))
 	}
 	for _, c := range status.Conditions {
@@ -123,12 +122,6 @@ func observeJob(w gang.Workload) Observation {
 		}
 	}
 	return o
-}
-
-// addSucceededPods adds the ranks of a StatefulSet that have succeeded to those that are ready.
-func (o *Observation) addSucceededPods(readyOrSucceeded int32) {
-	o.SucceededPods = max(0, readyOrSucceeded-o.ReadyPods)
-	o.ActiveOrSucceededPods = max(o.ActiveOrSucceededPods, readyOrSucceeded)
 }
 
 // setFinishTime sets the finish time to the earliest transition of the conditions that contain the result.

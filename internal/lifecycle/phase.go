@@ -93,7 +93,7 @@ func (m Members) allReadyOrSucceeded() bool {
 // allActiveOrSucceeded reports whether every rank runs or has succeeded. A rank that succeeded
 // before its peers is not ready any more.
 func (m Members) allActiveOrSucceeded() bool {
-	return m.allMatch(func(s MemberState) bool { return s.Observed.ActiveOrSucceededPods >= s.MinReady })
+	return m.allMatch(func(s MemberState) bool { return s.Observed.ActivePods+s.Observed.SucceededPods >= s.MinReady })
 }
 
 // terminalPhase returns the phase in which the gang has finished. It returns the empty phase if the

@@ -24,42 +24,42 @@ func TestNextPhase(t *testing.T) {
 		"no pod exists": {observed: lifecycle.Observation{Size: 2}, want: lifecycle.Pending},
 		"some ranks are ready": {
 			previous: lifecycle.Pending,
-			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, ActiveOrSucceededPods: 2},
+			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, ActivePods: 2},
 			want:     lifecycle.Pending,
 		},
 		"all ranks are ready": {
 			previous: lifecycle.Pending,
-			observed: lifecycle.Observation{Size: 2, ReadyPods: 2, ActiveOrSucceededPods: 2},
+			observed: lifecycle.Observation{Size: 2, ReadyPods: 2, ActivePods: 2},
 			want:     lifecycle.Running,
 		},
 		"one rank succeeded before the last rank was ready": {
 			previous: lifecycle.Pending,
-			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, SucceededPods: 1, ActiveOrSucceededPods: 2},
+			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, SucceededPods: 1, ActivePods: 1},
 			want:     lifecycle.Pending, // the Job may count a rank that runs again
 		},
 		"one rank succeeded before its peers": {
 			previous: lifecycle.Running,
-			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, ActiveOrSucceededPods: 2},
+			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, ActivePods: 2},
 			want:     lifecycle.Running,
 		},
 		"all ranks succeeded before the Job is complete": {
 			previous: lifecycle.Running,
-			observed: lifecycle.Observation{Size: 2, ActiveOrSucceededPods: 2},
+			observed: lifecycle.Observation{Size: 2, ActivePods: 2},
 			want:     lifecycle.Running,
 		},
 		"one rank has to be replaced": {
 			previous: lifecycle.Running,
-			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, ActiveOrSucceededPods: 1},
+			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, ActivePods: 1},
 			want:     lifecycle.Pending,
 		},
 		"replaced rank is ready": {
 			previous: lifecycle.Pending,
-			observed: lifecycle.Observation{Size: 2, ReadyPods: 2, ActiveOrSucceededPods: 2},
+			observed: lifecycle.Observation{Size: 2, ReadyPods: 2, ActivePods: 2},
 			want:     lifecycle.Running,
 		},
 		"replaced rank is not ready": {
 			previous: lifecycle.Pending,
-			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, ActiveOrSucceededPods: 2},
+			observed: lifecycle.Observation{Size: 2, ReadyPods: 1, ActivePods: 2},
 			want:     lifecycle.Pending,
 		},
 		"suspended workload": {
@@ -98,7 +98,7 @@ func TestNextPhase(t *testing.T) {
 		},
 		"label set by hand does not fail the gang": {
 			previous: lifecycle.Failed,
-			observed: lifecycle.Observation{Size: 2, ReadyPods: 2, ActiveOrSucceededPods: 2},
+			observed: lifecycle.Observation{Size: 2, ReadyPods: 2, ActivePods: 2},
 			want:     lifecycle.Running,
 		},
 		"condition overrides the label": {
@@ -127,7 +127,7 @@ func TestObserve(t *testing.T) {
 				Status: batchv1.JobStatus{Active: 1, Ready: ptr.To[int32](1),
 					UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"a"}}},
 			}},
-			want: lifecycle.Observation{Size: 2, ReadyPods: 1, SucceededPods: 1, ActiveOrSucceededPods: 2},
+			want: lifecycle.Observation{Size: 2, ReadyPods: 1, SucceededPods: 1, ActivePods: 1},
 		},
 		"suspended Job": {
 			workload: gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: size, Suspend: ptr.To(true)}}},
@@ -136,7 +136,7 @@ func TestObserve(t *testing.T) {
 		"complete Job": {
 			workload: gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: size}, Status: batchv1.JobStatus{
 				Succeeded: 2, Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}}},
-			want: lifecycle.Observation{Size: 2, SucceededPods: 2, ActiveOrSucceededPods: 2, Complete: true},
+			want: lifecycle.Observation{Size: 2, SucceededPods: 2, Complete: true},
 		},
 		"condition that is false": {
 			workload: gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: size}, Status: batchv1.JobStatus{
@@ -160,7 +160,7 @@ func TestObserve(t *testing.T) {
 					Status: appsv1.StatefulSetStatus{ReadyReplicas: 2},
 				},
 			},
-			want: lifecycle.Observation{IsStatefulSet: true, Size: 2, ReadyPods: 2, ActiveOrSucceededPods: 2},
+			want: lifecycle.Observation{IsStatefulSet: true, Size: 2, ReadyPods: 2, ActivePods: 2},
 		},
 		"status older than the spec of a StatefulSet": {
 			workload: gang.Workload{StatefulSet: &appsv1.StatefulSet{

@@ -22,7 +22,7 @@ func TestScheduleTimeout(t *testing.T) {
 	limited, never := defaultPolicies, defaultPolicies
 	limited.ScheduleTimeout, never.ScheduleTimeout = time.Minute, time.Minute
 	never.RestartPolicy = gang.RestartPolicyNever
-	pending := lifecycle.Observation{Size: 2, ActiveOrSucceededPods: 2, ReadyPods: 1}
+	pending := lifecycle.Observation{Size: 2, ActivePods: 2, ReadyPods: 1}
 	isHeld := lifecycle.Placement{Bound: 1, Unbound: 1, UnboundSince: podtest.At(10)}
 	at := func(seconds int, p lifecycle.Placement, o lifecycle.Observation) lifecycle.Snapshot {
 		snapshot := newSnapshot(o, observedAt(seconds))

@@ -51,7 +51,7 @@ func TestFailedPreflight(t *testing.T) {
 			for i, f := range c.failures {
 				at, isLast := 100+1000*i, i == len(c.failures)-1
 				if isLast && c.runs {
-					allReady := lifecycle.Observation{ActiveOrSucceededPods: 2, ReadyPods: 2}
+					allReady := lifecycle.Observation{ActivePods: 2, ReadyPods: 2}
 					s = s.Next(policies, newSnapshot(allReady, observedAt(at-10)))
 				}
 				f.Time = podtest.At(at)

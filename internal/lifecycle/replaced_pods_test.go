@@ -15,7 +15,7 @@ func identify(uids ...types.UID) string { return lifecycle.IdentifyPods(uids) }
 // TestReplacedPods checks that a gang restarts if a StatefulSet replaced a pod and nobody observed the
 // deletion of the pod.
 func TestReplacedPods(t *testing.T) {
-	ready := lifecycle.Observation{IsStatefulSet: true, Size: 2, ReadyPods: 2, ActiveOrSucceededPods: 2}
+	ready := lifecycle.Observation{IsStatefulSet: true, Size: 2, ReadyPods: 2, ActivePods: 2}
 	for name, c := range map[string]struct {
 		phase          lifecycle.Phase
 		startCompleted bool

@@ -101,7 +101,7 @@ func TestSecondsOfAttempts(t *testing.T) {
 		}
 		state = roundTrip(t, state).Next(defaultPolicies, s)
 	}
-	ready := lifecycle.Observation{ReadyPods: 2, ActiveOrSucceededPods: 2}
+	ready := lifecycle.Observation{ReadyPods: 2, ActivePods: 2}
 	step(10*time.Second, ready)
 	step(110*time.Second, ready, func(s *lifecycle.Snapshot) {
 		s.FirstFailure = &failure.Failure{Reason: "Error", Container: "trainer", ExitCode: 1}
@@ -128,7 +128,7 @@ func TestSecondsOfAttempts(t *testing.T) {
 func TestSecondsOfLapse(t *testing.T) {
 	state := lifecycle.State{Bookkeeping: lifecycle.Bookkeeping{AttemptStartTime: podtest.CreationTime}}
 	step := func(at time.Duration, readyPods int32, first *failure.Failure) {
-		o := lifecycle.Observation{Size: 2, ReadyPods: readyPods, ActiveOrSucceededPods: readyPods}
+		o := lifecycle.Observation{Size: 2, ReadyPods: readyPods, ActivePods: readyPods}
 		state = roundTrip(t, state).Next(defaultPolicies, lifecycle.Snapshot{
 			Now: podtest.CreationTime.Add(at), Members: lifecycle.NewSingleMember(o), HasPods: true, FirstFailure: first,
 		})

@@ -34,10 +34,10 @@ func newMissingMember(role string, size int32) lifecycle.MemberState {
 
 func TestNextPhaseOfMembers(t *testing.T) {
 	ready := func(n int32) lifecycle.Observation {
-		return lifecycle.Observation{Size: n, ReadyPods: n, ActiveOrSucceededPods: n}
+		return lifecycle.Observation{Size: n, ReadyPods: n, ActivePods: n}
 	}
 	complete := func(n int32, seconds int) lifecycle.Observation {
-		return lifecycle.Observation{Size: n, ActiveOrSucceededPods: n, Complete: true, FinishTime: afterGangStart(seconds)}
+		return lifecycle.Observation{Size: n, ActivePods: n, Complete: true, FinishTime: afterGangStart(seconds)}
 	}
 	failed := func(n int32, seconds int) lifecycle.Observation {
 		return lifecycle.Observation{
@@ -47,7 +47,7 @@ func TestNextPhaseOfMembers(t *testing.T) {
 			FinishTime: afterGangStart(seconds),
 		}
 	}
-	elastic := newMemberState("worker", lifecycle.Observation{Size: 4, ReadyPods: 2, ActiveOrSucceededPods: 2})
+	elastic := newMemberState("worker", lifecycle.Observation{Size: 4, ReadyPods: 2, ActivePods: 2})
 	elastic.MinReady = 2
 	for name, c := range map[string]struct {
 		previous lifecycle.Phase
@@ -65,7 +65,7 @@ func TestNextPhaseOfMembers(t *testing.T) {
 			previous: lifecycle.Pending,
 			members: lifecycle.Members{
 				newMemberState("launcher", ready(1)),
-				newMemberState("worker", lifecycle.Observation{Size: 4, ReadyPods: 3, ActiveOrSucceededPods: 4}),
+				newMemberState("worker", lifecycle.Observation{Size: 4, ReadyPods: 3, ActivePods: 4}),
 			},
 			want:    lifecycle.Pending,
 			message: "Waiting for all 5 ranks to be ready",
@@ -87,7 +87,7 @@ func TestNextPhaseOfMembers(t *testing.T) {
 			previous: lifecycle.Running,
 			members: lifecycle.Members{
 				newMemberState("launcher", ready(1)),
-				newMemberState("worker", lifecycle.Observation{Size: 4, ReadyPods: 3, ActiveOrSucceededPods: 3}),
+				newMemberState("worker", lifecycle.Observation{Size: 4, ReadyPods: 3, ActivePods: 3}),
 			},
 			want:    lifecycle.Pending,
 			message: "Waiting for all 5 ranks to be ready",
@@ -303,7 +303,7 @@ func disturbMember(random *rand.Rand, members lifecycle.Members, second int, end
 	case 3:
 		e.Exists = !e.Exists || end != "" // created later, or deleted
 	default:
-		seen.ActiveOrSucceededPods = random.Int32N(seen.Size + 1)
-		seen.ReadyPods = random.Int32N(seen.ActiveOrSucceededPods + 1)
+		seen.ActivePods = random.Int32N(seen.Size + 1)
+		seen.ReadyPods = random.Int32N(seen.ActivePods + 1)
 	}
 }

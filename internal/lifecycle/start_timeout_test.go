@@ -19,7 +19,7 @@ import (
 func TestStartTimeoutOncePerAttempt(t *testing.T) {
 	timed := defaultPolicies
 	timed.StartTimeout = 8 * time.Second
-	oneReady := lifecycle.Observation{IsStatefulSet: true, Size: 2, ReadyPods: 1, ActiveOrSucceededPods: 1}
+	oneReady := lifecycle.Observation{IsStatefulSet: true, Size: 2, ReadyPods: 1, ActivePods: 1}
 	s := lifecycle.State{Phase: lifecycle.Running, Bookkeeping: lifecycle.Bookkeeping{AttemptStartTime: podtest.At(0)}}
 	for range 3 {
 		if s = s.Next(timed, newSnapshot(oneReady, observedAt(60))); s.Phase != lifecycle.Pending || s.Restarts != 0 {
@@ -70,7 +70,7 @@ func TestStartTimeoutAfterSuccess(t *testing.T) {
 	for succeeded, want := range []lifecycle.Phase{lifecycle.Restarting, lifecycle.Pending} {
 		s := lifecycle.State{Phase: lifecycle.Pending, Bookkeeping: lifecycle.Bookkeeping{AttemptStartTime: podtest.At(0)}}
 		s = s.Next(timed, newSnapshot(lifecycle.Observation{
-			Size: 2, ReadyPods: 1, SucceededPods: int32(succeeded), ActiveOrSucceededPods: 2, StartTime: podtest.At(0),
+			Size: 2, ReadyPods: 1, SucceededPods: int32(succeeded), ActivePods: int32(2 - succeeded), StartTime: podtest.At(0),
 		}, observedAt(60)))
 		if s.Phase != want {
 			t.Errorf("phase %s with %d succeeded ranks, want %s", s.Phase, succeeded, want)

@@ -64,7 +64,7 @@ func (m *simulatedGang) takeSnapshot() lifecycle.Snapshot {
 			}
 			continue
 		}
-		o.ActiveOrSucceededPods++
+		o.ActivePods++
 		if p.ready {
 			o.ReadyPods++
 		}

@@ -138,21 +138,21 @@ func TestStateNextResume(t *testing.T) {
 		"queue resumed the gang while the webhook was unavailable": {
 			state:        restartingState,
 			policies:     defaultPolicies,
-			snapshot:     newSnapshot(lifecycle.Observation{ActiveOrSucceededPods: 2, ManagedByQueue: true}, withExternalResume),
+			snapshot:     newSnapshot(lifecycle.Observation{ActivePods: 2, ManagedByQueue: true}, withExternalResume),
 			wantPhase:    lifecycle.Pending,
 			wantRestarts: 2,
 		},
 		"restarting gang was resumed externally": {
 			state:        restartingState,
 			policies:     defaultPolicies,
-			snapshot:     newSnapshot(lifecycle.Observation{ActiveOrSucceededPods: 2}, withExternalResume),
+			snapshot:     newSnapshot(lifecycle.Observation{ActivePods: 2}, withExternalResume),
 			wantPhase:    lifecycle.Pending,
 			wantRestarts: 2,
 		},
 		"restarting gang was resumed externally before its pods terminated": {
 			state:        restartingState,
 			policies:     defaultPolicies,
-			snapshot:     newSnapshot(lifecycle.Observation{ActiveOrSucceededPods: 2}, withExternalResume, withPodsTerminating),
+			snapshot:     newSnapshot(lifecycle.Observation{ActivePods: 2}, withExternalResume, withPodsTerminating),
 			wantPhase:    lifecycle.Restarting,
 			wantRestarts: 2,
 		},
@@ -248,15 +248,15 @@ func TestStateNextResume(t *testing.T) {
 			state:    pendingState,
 			policies: defaultPolicies,
 			snapshot: newSnapshot(lifecycle.Observation{
-				ReadyPods:             1,
-				ActiveOrSucceededPods: 2,
+				ReadyPods:  1,
+				ActivePods: 2,
 			}, func(s *lifecycle.Snapshot) { s.PartiallyReady = true }),
 			wantPhase: lifecycle.Starting,
 		},
 		"starting gang does not become pending again": {
 			state:     startingState,
 			policies:  defaultPolicies,
-			snapshot:  newSnapshot(lifecycle.Observation{ActiveOrSucceededPods: 2}),
+			snapshot:  newSnapshot(lifecycle.Observation{ActivePods: 2}),
 			wantPhase: lifecycle.Starting,
 		},
 	})

@@ -95,7 +95,7 @@ var (
 		Bookkeeping:        withAttemptStart,
 	}
 
-	readyRanks     = lifecycle.Observation{ReadyPods: 2, ActiveOrSucceededPods: 2}
+	readyRanks     = lifecycle.Observation{ReadyPods: 2, ActivePods: 2}
 	suspendedRanks = lifecycle.Observation{Suspended: true, SuspendedByRollcall: true}
 	queuedRanks    = lifecycle.Observation{Suspended: true, SuspendedByRollcall: true, ManagedByQueue: true}
 )
@@ -279,7 +279,7 @@ func TestStateNextFailure(t *testing.T) {
 		"Job counts a failed pod that was not observed": {
 			state:     runningState,
 			policies:  defaultPolicies,
-			snapshot:  newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 1, FailedPods: 1}),
+			snapshot:  newSnapshot(lifecycle.Observation{ReadyPods: 1, ActivePods: 1, FailedPods: 1}),
 			wantPhase: lifecycle.Restarting,
 			check:     expectField("disruptions", 1, disruptions),
 		},
@@ -287,7 +287,7 @@ func TestStateNextFailure(t *testing.T) {
 			state:    runningState,
 			policies: defaultPolicies,
 			snapshot: newSnapshot(
-				lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 1, FailedPods: 2}, withFailure,
+				lifecycle.Observation{ReadyPods: 1, ActivePods: 1, FailedPods: 2}, withFailure,
 				func(s *lifecycle.Snapshot) { s.ObservedFailures = 1 }),
 			wantPhase: lifecycle.Restarting,
 			check:     expectField("disruptions", 1, disruptions),
@@ -296,7 +296,7 @@ func TestStateNextFailure(t *testing.T) {
 			state:    runningState,
 			policies: defaultPolicies,
 			snapshot: newSnapshot(
-				lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 1, FailedPods: 1}, withFailure,
+				lifecycle.Observation{ReadyPods: 1, ActivePods: 1, FailedPods: 1}, withFailure,
 				func(s *lifecycle.Snapshot) { s.ObservedFailures = 1 }),
 			wantPhase:    lifecycle.Restarting,
 			wantRestarts: 1,
@@ -307,13 +307,13 @@ func TestStateNextFailure(t *testing.T) {
 				Bookkeeping: lifecycle.Bookkeeping{AttemptStartTime: podtest.At(0), FailedPodsBaseline: 1},
 			},
 			policies:  defaultPolicies,
-			snapshot:  newSnapshot(lifecycle.Observation{ReadyPods: 2, ActiveOrSucceededPods: 2, FailedPods: 1}),
+			snapshot:  newSnapshot(lifecycle.Observation{ReadyPods: 2, ActivePods: 2, FailedPods: 1}),
 			wantPhase: lifecycle.Running,
 		},
 		"ranks that succeeded restart with the others": {
 			state:        runningState,
 			policies:     defaultPolicies,
-			snapshot:     newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 2}, withFailure),
+			snapshot:     newSnapshot(lifecycle.Observation{ReadyPods: 1, ActivePods: 2}, withFailure),
 			wantPhase:    lifecycle.Restarting,
 			wantRestarts: 1,
 		},
@@ -331,7 +331,7 @@ func TestStateNextFailure(t *testing.T) {
 		"rank that was lost before all ranks were ready is a failure": {
 			state:    startingState,
 			policies: defaultPolicies,
-			snapshot: newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 2},
+			snapshot: newSnapshot(lifecycle.Observation{ReadyPods: 1, ActivePods: 2},
 				func(s *lifecycle.Snapshot) { s.LostRanks = 1 }),
 			wantPhase: lifecycle.Restarting,
 			check: func(s lifecycle.State) string {
@@ -344,7 +344,7 @@ func TestStateNextFailure(t *testing.T) {
 		"lost rank of a status without completed ranks is not a failure": {
 			state:    runningState,
 			policies: defaultPolicies,
-			snapshot: newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 2},
+			snapshot: newSnapshot(lifecycle.Observation{ReadyPods: 1, ActivePods: 2},
 				func(s *lifecycle.Snapshot) { s.LostRanks, s.CompletedRanks = 1, "0" }),
 			wantPhase: lifecycle.Running,
 			check:     expectField("completed ranks", "0", completedRanks),
@@ -355,7 +355,7 @@ func TestStateNextFailure(t *testing.T) {
 				Bookkeeping: lifecycle.Bookkeeping{AttemptStartTime: podtest.At(0), CompletedRanks: lifecycle.NoRanks},
 			},
 			policies: defaultPolicies,
-			snapshot: newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 2},
+			snapshot: newSnapshot(lifecycle.Observation{ReadyPods: 1, ActivePods: 2},
 				func(s *lifecycle.Snapshot) { s.LostRanks = 1 }),
 			wantPhase: lifecycle.Restarting,
 			check:     expectField("completed ranks", "", completedRanks),
@@ -374,7 +374,7 @@ func TestStateNextFailure(t *testing.T) {
 		"failures are ignored while the Job finishes": {
 			state:     runningState,
 			policies:  defaultPolicies,
-			snapshot:  newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 2, Finishing: true}, withFailure),
+			snapshot:  newSnapshot(lifecycle.Observation{ReadyPods: 1, ActivePods: 2, Finishing: true}, withFailure),
 			wantPhase: lifecycle.Running,
 		},
 		"failed Job fails the gang": {
@@ -411,7 +411,7 @@ func TestStateNextFailure(t *testing.T) {
 		"start timeout does not apply after all ranks were ready": {
 			state:     runningState,
 			policies:  timeoutPolicies,
-			snapshot:  newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 2}, observedAt(99)),
+			snapshot:  newSnapshot(lifecycle.Observation{ReadyPods: 1, ActivePods: 2}, observedAt(99)),
 			wantPhase: lifecycle.Running,
 		},
 		"start timeout does not apply to a suspended gang": {
