@@ -37,7 +37,7 @@ func TestNextPhaseOfMembers(t *testing.T) {
 		return lifecycle.Observation{Size: n, ReadyPods: n, ActivePods: n}
 	}
 	complete := func(n int32, seconds int) lifecycle.Observation {
-		return lifecycle.Observation{Size: n, ActivePods: n, Complete: true, FinishTime: afterGangStart(seconds)}
+		return lifecycle.Observation{Size: n, SucceededPods: n, Complete: true, FinishTime: afterGangStart(seconds)}
 	}
 	failed := func(n int32, seconds int) lifecycle.Observation {
 		return lifecycle.Observation{
