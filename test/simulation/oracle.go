@@ -105,9 +105,11 @@ type oracle struct {
 	forbidden    map[kind]bool
 	resumed      time.Time
 	strangers    sets.Set[string]
-	found        []violation
-	last         map[types.UID]string
-	final        lifecycle.Status
+	// isReplaced is true if a stranger existed while all members had finished. It is a new run of the gang then.
+	isReplaced bool
+	found      []violation
+	last       map[types.UID]string
+	final      lifecycle.Status
 }
 
 func newOracle(s *simulation) *oracle {
@@ -137,6 +139,7 @@ func (o *oracle) observe(before, after client.Object) {
 	if before == nil && o.final.Phase.Terminal() && !o.isAnyOtherMemberActive(w.Meta().Name) {
 		o.completed.Clear() // the user runs the gang again, and does not only create a member that was deleted
 	}
+	o.isReplaced = o.isReplaced || o.strangers.Len() > 0 && !o.isAnyOtherMemberActive("")
 	if job, ok := after.(*batchv1.Job); ok {
 		old, _ := before.(*batchv1.Job) // nil for a creation
 		o.observeJob(old, job)
@@ -382,10 +385,10 @@ func (o *oracle) countWrite(kind) {
 	}
 }
 
-// checkWrite checks that a write to a stranger changes only its report. After the gang has finished, the stranger
-// is a gang of that name.
+// checkWrite checks that a write to a stranger changes only its report. After the gang has finished, or if only members
+// exist that have finished, the stranger is a gang of that name (docs/adr/0004-identity.md).
 func (o *oracle) checkWrite(before, after client.Object) {
-	hasFinished := o.ended || o.final.Phase.Terminal() || !o.isAnyMember()
+	hasFinished := o.ended || o.final.Phase.Terminal() || o.isReplaced || !o.isAnyMember()
 	if !o.strangers.Has(after.GetName()) || hasFinished {
 		return
 	}
