@@ -1,6 +1,9 @@
 package gang
 
 import (
+	"encoding/json"
+
+	rfc6902 "github.com/evanphx/json-patch/v5"
 	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -29,6 +32,40 @@ func (ds Denials) ErrorList() field.ErrorList {
 		errs = append(errs, d.Error)
 	}
 	return errs
+}
+
+// Repair returns a copy of the denied workload with the remedies. It returns false if no denial has one.
+func (ds Denials) Repair(w Workload) (Workload, bool) {
+	var fixes Fix
+	for _, d := range ds {
+		fixes = append(fixes, d.Fix...)
+	}
+	if len(fixes) == 0 {
+		return Workload{}, false
+	}
+	repaired, err := fixes.apply(w)
+	return repaired, err == nil
+}
+
+// apply returns a patched copy of a workload.
+func (f Fix) apply(w Workload) (Workload, error) {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return Workload{}, err
+	}
+	patch, err := rfc6902.DecodePatch(text)
+	if err != nil {
+		return Workload{}, err
+	}
+	object, err := json.Marshal(w.Object())
+	if err != nil {
+		return Workload{}, err
+	}
+	if object, err = patch.Apply(object); err != nil {
+		return Workload{}, err
+	}
+	patched, _ := NewWorkload(w.Kind())
+	return patched, json.Unmarshal(object, patched.Object())
 }
 
 // newDenials returns the mistakes without remedies.

@@ -55,7 +55,7 @@ type Result struct {
 // rollcall.training/inject: "false".
 //
 // A user error is an apierrors.StatusError with HTTP code 422 and reason Invalid, which lists all
-// mistakes. After an error, w is unchanged. [IsDenied] distinguishes user errors from internal errors.
+// mistakes that can be found. After an error, w is unchanged. [IsDenied] distinguishes user errors from internal errors.
 //
 // Inject removes the phase and the status of the manifest. They belong to a different gang if the
 // manifest was copied from a live object.
@@ -227,7 +227,12 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 		r.Denials = e.findAllMistakes(w, denials, prepare)
 		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
-	g, p, err := e.planGang(draft, g)
+	return e.applyParsed(w, draft, r)
+}
+
+// applyParsed plans and applies the injection of the prepared copy of w, whose gang is that of r.
+func (e *Engine) applyParsed(w, draft gang.Workload, r Result) (Result, error) {
+	g, p, err := e.planGang(draft, r.Gang)
 	r.Gang = g
 	if err != nil {
 		r.Reason = gang.ReasonInternalError
@@ -259,18 +264,22 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 	return r, nil
 }
 
-// findAllMistakes returns the denials of parsing. Of a workload with a generateName, most of the injection cannot
-// be checked without a name. The other denials are then those of the workload with the name that a fix suggests.
+// findAllMistakes returns the denials of parsing, and the denials that the workload gets after their remedies. The
+// injection cannot be checked without a valid gang, so a denial without a remedy hides those of the injection.
 func (e *Engine) findAllMistakes(w gang.Workload, denials gang.Denials, prepare func(gang.Workload)) gang.Denials {
-	name := strings.TrimRight(w.Meta().GenerateName, "-.")
-	missing := slices.IndexFunc(denials, func(d gang.Denial) bool { return d.Field == "metadata.name" })
-	if w.Meta().Name != "" || name == "" || missing < 0 {
+	repaired, ok := denials.Repair(w)
+	if !ok {
 		return denials
 	}
-	named := w.DeepCopy()
-	named.Meta().Name = name
-	r, _ := e.applyPlan(named, prepare) // the error lists the denials
-	return append(gang.Denials{denials[missing]}, r.Denials...)
+	draft := repaired.DeepCopy()
+	prepare(draft)
+	g, _, remaining := e.parseGang(draft)
+	if len(remaining) == 0 {
+		r, _ := e.applyParsed(repaired, draft, Result{Gang: g}) // the result lists the denials
+		remaining = r.Denials
+	}
+	hasNoFix := func(d gang.Denial) bool { return len(d.Fix) == 0 }
+	return append(slices.DeleteFunc(denials, hasNoFix), remaining...)
 }
 
 // maxEnvBytes is MAX_ARG_STRLEN of Linux: 32 pages. It limits the length of NAME=value, including the

@@ -1,6 +1,7 @@
 package injectors_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,30 +49,53 @@ func injectWithEngine(t *testing.T, text []byte) golden.Result {
 
 func TestGoldens(t *testing.T) { golden.Run(t, injectWithEngine) }
 
-// TestDenialWithoutName verifies that a missing name hides no mistake of the variables.
-func TestDenialWithoutName(t *testing.T) {
-	w := golden.ParseWorkload(t, []byte(`
+// TestDenialLists verifies that a mistake with a remedy hides no other mistake.
+func TestDenialLists(t *testing.T) {
+	const env = "spec.template.spec.containers[0].env"
+	cases := map[string]struct {
+		metadata, size string
+		want           []string
+	}{
+		"a missing name": {
+			metadata: "generateName: train-", size: "parallelism: 2",
+			want: []string{"metadata.name", env + "[0].value", env + "[1].value"},
+		},
+		"two sizes": {
+			metadata: "name: train", size: "completions: 4, parallelism: 2",
+			want: []string{"spec.completions", env + "[0].value", env + "[1].value"},
+		},
+		"a missing name and two sizes": {
+			metadata: "generateName: train-", size: "completions: 4, parallelism: 2",
+			want: []string{"spec.completions", "metadata.name", env + "[0].value", env + "[1].value"},
+		},
+		"two sizes and an annotation without a remedy": {
+			metadata: `name: train, annotations: {rollcall.training/port: "0"}`, size: "completions: 4, parallelism: 2",
+			want: []string{"spec.completions", "metadata.annotations[rollcall.training/port]"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := golden.ParseWorkload(t, fmt.Appendf(nil, `
 apiVersion: batch/v1
 kind: Job
-metadata: {generateName: train-, namespace: team, labels: {rollcall.training/framework: pytorch}}
+metadata: {namespace: team, labels: {rollcall.training/framework: pytorch}, %s}
 spec:
-  parallelism: 2
-  template:
-    spec: {containers: [{name: trainer, image: a, env: [{name: RANK, value: "0"}, {name: WORLD_SIZE, value: "9"}]}]}
-`))
-	before := w.DeepCopy()
-	_, err := injectors.NewEngine(injectors.Builtin(), gang.Config{}).Inject(w)
-	var got []string
-	for _, cause := range injectors.DenialCauses(err) {
-		field, _, _ := strings.Cut(cause, ": ")
-		got = append(got, field)
-	}
-	const env = "spec.template.spec.containers[0].env"
-	want := []string{"metadata.name", env + "[0].value", env + "[1].value"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error("fields (-want +got):\n" + diff)
-	}
-	if diff := cmp.Diff(before, w); diff != "" {
-		t.Error("the denied workload was changed (-want +got):\n" + diff)
+  {%s, template: {spec: {containers: [
+    {name: trainer, image: a, env: [{name: RANK, value: "0"}, {name: WORLD_SIZE, value: "9"}]}]}}}
+`, c.metadata, c.size))
+			before := w.DeepCopy()
+			_, err := injectors.NewEngine(injectors.Builtin(), gang.Config{}).Inject(w)
+			var got []string
+			for _, cause := range injectors.DenialCauses(err) {
+				field, _, _ := strings.Cut(cause, ": ")
+				got = append(got, field)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error("fields (-want +got):\n" + diff)
+			}
+			if diff := cmp.Diff(before, w); diff != "" {
+				t.Error("the denied workload was changed (-want +got):\n" + diff)
+			}
+		})
 	}
 }
