@@ -154,7 +154,7 @@ func judgeRankAssignment(r *reporter, f Facts) {
 
 // upgradeCommand is the fix for objects of the chart that are missing or changed.
 func (i *Installation) upgradeCommand() string {
-	return fmt.Sprintf("restore the objects of the chart: helm upgrade %s CHART --namespace %s --reuse-values",
+	return fmt.Sprintf("restore the objects of the chart: helm upgrade %s CHART --namespace %s --reset-then-reuse-values",
 		cmp.Or(i.Name, "RELEASE"), cmp.Or(i.Namespace, "NAMESPACE"))
 }
 

@@ -46,7 +46,7 @@ func (a Admission) explainRejection(r *reporter, where string) {
 	case isOwn && strings.Contains(text, "failed calling webhook"):
 		r.fail(reachFix, "API servers cannot call the webhook: %s", text)
 	case isOwn && strings.Contains(text, "does not match the injection"):
-		r.fail("restore the MutatingWebhookConfiguration with helm upgrade --reuse-values",
+		r.fail("restore the MutatingWebhookConfiguration with helm upgrade --reset-then-reuse-values",
 			"%s is not injected (dry run): %s", where, text)
 	case isOwn:
 		r.unknown("choose a namespace with --namespace in which the policy permits the image of the Job",

@@ -30,7 +30,7 @@ func (c Component) judgeReadiness(r *reporter) {
 		r.addUnread("the Deployment of the "+c.Name, c.Err)
 		return
 	case d == nil:
-		r.fail("restore it: helm upgrade --reuse-values", "the Deployment of the %s does not exist", c.Name)
+		r.fail("restore it: helm upgrade --reset-then-reuse-values", "the Deployment of the %s does not exist", c.Name)
 		return
 	}
 	kubectl := "kubectl --namespace " + d.Namespace

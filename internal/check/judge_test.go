@@ -30,7 +30,7 @@ func formatProblems(r Report) []string {
 }
 
 const restore = "restore the objects of the chart: helm upgrade rollcall CHART --namespace rollcall-system " +
-	"--reuse-values"
+	"--reset-then-reuse-values"
 
 // TestJudge breaks one fact at a time.
 func TestJudge(t *testing.T) {
