@@ -23,8 +23,11 @@ const logDir = "/tmp/paddle"
 // indexEnv is the variable with the index of the pod. The value of POD_IP refers to it.
 const indexEnv = "PADDLE_POD_INDEX"
 
+// launchers are the launchers of Paddle. The source of the flags is
+// paddle/distributed/launch/context/args_envs.py.
 var launchers = []gang.LauncherProgram{{
 	Name: "paddle.distributed.launch", Modules: []string{"paddle.distributed.launch"},
+	Switches: "h help", AddressFlags: "master",
 }}
 
 // Injector is the injector for Paddle. The zero value is ready to use.

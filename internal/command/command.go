@@ -29,6 +29,9 @@ func (c *Command) countAssignments(name string, n int) {
 	c.assignments[name] += n
 }
 
+// Assigns reports whether a script assigns a variable.
+func (c Command) Assigns(name string) bool { return c.assignments[name] > 0 }
+
 // IsReassigned reports whether a script assigns a variable more than once.
 func (c Command) IsReassigned(name string) bool { return c.assignments[name] > 1 }
 
@@ -55,6 +58,9 @@ type Argument struct {
 	// Known is false for a word with a variable or the output of a command, such as $RANK. The text
 	// then ends before the first of them.
 	Known bool
+	// Variable is the name of the variable of a shell before which the text ends. It is empty if an operator
+	// changes the value of the variable, as in ${HOSTNAME##*-}.
+	Variable string
 }
 
 // Assignment is an assignment of a literal value to a variable.

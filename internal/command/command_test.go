@@ -162,7 +162,9 @@ func TestLaunch(t *testing.T) {
 			flags: map[string]command.Argument{"nnodes": known("2")}},
 		{name: "values in variables", line: `torchrun --node_rank=$RANK --nnodes "$N" --max-restarts=1 a.py`,
 			want: "torchrun", flags: map[string]command.Argument{
-				"node-rank": {}, "nnodes": {}, "max-restarts": known("1")}},
+				"node-rank": {Variable: "RANK"}, "nnodes": {Variable: "N"}, "max-restarts": known("1")}},
+		{name: "changed variable and output", line: `torchrun --node_rank=${HOSTNAME##*-} --nnodes=$(nproc --all) a.py`,
+			want: "torchrun", flags: map[string]command.Argument{"node-rank": {}, "nnodes": {}}},
 		{name: "flags in a variable", line: "torchrun --nnodes=2 $FLAGS --node-rank=0 a.py", want: "torchrun",
 			incomplete: true,
 			flags:      map[string]command.Argument{"nnodes": known("2")}},
@@ -186,7 +188,7 @@ func TestLaunch(t *testing.T) {
 		{name: "module of colossalai", line: "python -m colossalai.cli run a.py", want: "colossalai",
 			incomplete: true, flags: map[string]command.Argument{}},
 		{name: "module of paddle", line: "python -m paddle.distributed.launch a.py", want: "paddle.distributed.launch",
-			incomplete: true, flags: map[string]command.Argument{}},
+			flags: map[string]command.Argument{}},
 		{name: "program of the user", line: "python train.py"},
 		{name: "module of the user", line: "python -m composer.datasets"},
 	} {

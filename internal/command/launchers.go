@@ -105,7 +105,7 @@ func (l Launch) Flags() (flags map[string]Argument, complete bool) {
 		case !known || !arg.Known && !hasInlineValue:
 			return flags, false
 		case hasInlineValue:
-			flags[name] = Argument{Text: value, Known: arg.Known}
+			flags[name] = Argument{Text: value, Known: arg.Known, Variable: arg.Variable}
 		case count == 0 || i+count >= len(l.Args):
 			flags[name] = Argument{}
 		default:

@@ -66,6 +66,7 @@ func parseWords(words []*syntax.Word) []Argument {
 // parseWord returns a word of a script without quotes.
 func parseWord(w *syntax.Word) Argument {
 	var text strings.Builder
+	var variable string
 	var add func([]syntax.WordPart) bool
 	add = func(parts []syntax.WordPart) bool {
 		for _, part := range parts {
@@ -84,6 +85,13 @@ func parseWord(w *syntax.Word) Argument {
 					return false
 				}
 				text.WriteString(name)
+			case *syntax.ParamExp:
+				isUnchanged := !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil &&
+					p.Exp == nil
+				if isUnchanged {
+					variable = p.Param.Value
+				}
+				return false
 			default:
 				return false
 			}
@@ -91,7 +99,7 @@ func parseWord(w *syntax.Word) Argument {
 		return true
 	}
 	known := add(w.Parts)
-	return Argument{Text: text.String(), Known: known}
+	return Argument{Text: text.String(), Known: known, Variable: variable}
 }
 
 // parseProgramLookup returns the name of the program whose path a command substitution prints, such

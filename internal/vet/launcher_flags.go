@@ -25,7 +25,7 @@ func checkLauncherFlagConflict(r *reporter, w *labeledWorkload) {
 	for _, c := range w.trainingContainers() {
 		parsed := c.parseCommand()
 		for _, p := range parsed.Programs {
-			f := flagChecker{reporter: r, gang: w.gang, container: c.parsed, env: c.Env, field: c.commandPath()}
+			f := flagChecker{reporter: r, gang: w.gang, container: c.parsed, env: c.Env, parsed: parsed, field: c.commandPath()}
 			f.severity = severityOfFlag(parsed)
 			f.checkTrainerNodes(p)
 			if l, ok := w.launchers.Find(p); ok {
@@ -41,6 +41,7 @@ type flagChecker struct {
 	gang      *gang.Gang
 	container gang.Container
 	env       []corev1.EnvVar
+	parsed    command.Command
 	flags     map[string]command.Argument
 	// complete is false if the command contains flags that are unknown.
 	complete bool
@@ -107,19 +108,22 @@ func (f *flagChecker) checkRank(display, fix string) {
 
 // checkRankName reports a flag for the rank whose value is a text or the name of the pod.
 func (f *flagChecker) checkRankName(display string, value command.Argument, fix string) {
-	isName := value.Known && value.Text != ""
+	isName, text := value.Known && value.Text != "", value.Text
+	if variable := value.Variable; variable != "" && !f.parsed.Assigns(variable) {
+		// The kubelet sets HOSTNAME to the hostname of the pod, unless the container sets it.
+		isName, text = variable == "HOSTNAME" && findEnv(f.env, variable) == nil, "$"+variable
+		value.Text += "$(" + variable + ")"
+	}
 	for _, e := range f.env {
 		_, isLiteral := literalValue(e)
 		_, err := strconv.Atoi(e.Value)
-		source := e.ValueFrom
-		isPodName := source != nil && source.FieldRef != nil && source.FieldRef.FieldPath == "metadata.name"
-		if value.Text == "$("+e.Name+")" && (isLiteral && err != nil || isPodName) {
+		if value.Text == "$("+e.Name+")" && (isLiteral && err != nil || isPodName(f.env, e)) {
 			isName = true
 		}
 	}
 	if isName {
 		f.reporter.addWithSeverity(f.severity, f.field, fix,
-			"--%s=%s is a name, but a rank is a number from 0", display, value.Text)
+			"--%s=%s is a name, but a rank is a number from 0", display, text)
 	}
 }
 
@@ -280,7 +284,8 @@ func visitRank0Flags(launches []command.Launch, visit func(name, host string)) {
 		flags, _ := l.Flags()
 		for name := range strings.FieldsSeq(l.AddressFlags) {
 			value := flags[strings.ReplaceAll(name, "_", "-")]
-			isEtcd := name == "rdzv-endpoint" && strings.HasPrefix(flags["rdzv-backend"].Text, "etcd")
+			isEtcd := name == "rdzv-endpoint" && strings.HasPrefix(flags["rdzv-backend"].Text, "etcd") ||
+				strings.HasPrefix(value.Text, "etcd://") // paddle.distributed.launch
 			if value.Known && value.Text != "" && !isEtcd {
 				visit("--"+name, value.Text)
 			}

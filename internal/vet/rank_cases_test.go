@@ -106,6 +106,20 @@ func rankCases() map[vet.Code][]checkCase {
 				want:     []string{containerPath + ".env[0].value"},
 			},
 			{
+				name: "name of the pod",
+				manifest: testJob{
+					container: "env: [{name: RANK, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+				}.String(),
+				want: []string{containerPath + ".env[0]"},
+			},
+			{
+				name: "name of the pod that a script converts",
+				manifest: testJob{
+					container: `command: [sh, -c, "export RANK=${RANK##*-}; python train.py"], ` +
+						"env: [{name: RANK, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+				}.String(),
+			},
+			{
 				name: "task of a TF_CONFIG",
 				manifest: testJob{
 					framework: "generic",
@@ -187,6 +201,21 @@ func rankCases() map[vet.Code][]checkCase {
 				name:     "index of a pod that does not exist",
 				manifest: testJob{container: "command: [torchrun, --master_addr, train-2.train, train.py]"}.String(),
 				want:     []string{commandPath},
+			},
+			{
+				name: "flag of paddle",
+				manifest: testJob{
+					framework: "paddle",
+					container: "command: [python, -m, paddle.distributed.launch, '--master=foo-0.bar:123', train.py]",
+				}.String(),
+				want: []string{commandPath},
+			},
+			{
+				name: "etcd as the master of paddle",
+				manifest: testJob{
+					framework: "paddle",
+					container: "command: [python, -m, paddle.distributed.launch, --master, 'etcd://etcd-0.etcd:2379', a.py]",
+				}.String(),
 			},
 			{
 				name: "TF_CONFIG of other hosts",
@@ -358,6 +387,41 @@ func TestFlagSeverities(t *testing.T) {
 		"name of a variable in a flag": {
 			command: "[torchrun, --node-rank=$(NODE), train.py], env: [{name: NODE, value: worker-0}]",
 			want:    []vet.Severity{vet.Error},
+		},
+		"hostname in a flag of a script": {
+			command: `[sh, -c, 'torchrun --node_rank="$HOSTNAME" train.py']`,
+			want:    []vet.Severity{vet.Error},
+		},
+		"name of the pod in a flag of a script": {
+			command: "[sh, -c, 'torchrun --node_rank ${POD} train.py'], " +
+				"env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+			want: []vet.Severity{vet.Error},
+		},
+		"index of the hostname in a flag of a script": {
+			command: "[sh, -c, 'torchrun --node_rank=${HOSTNAME##*-} train.py']",
+		},
+		"hostname that a script changes": {
+			command: "[sh, -c, 'HOSTNAME=${HOSTNAME##*-}; torchrun --node_rank=$HOSTNAME train.py']",
+		},
+		"hostname that the container sets to the rank": {
+			command: "[sh, -c, 'torchrun --node_rank=$HOSTNAME train.py'], env: [{name: HOSTNAME, value: $(ROLLCALL_RANK)}]",
+		},
+		"name of the pod that torchrun reads": {
+			command: "[torchrun, train.py], env: [{name: PET_NODE_RANK, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+			want:    []vet.Severity{vet.Error},
+		},
+		"name of the pod that the program reads": {
+			command: "[python, train.py], env: [{name: RANK, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+			want:    []vet.Severity{vet.Error},
+		},
+		"reference to the name of the pod that the program reads": {
+			command: "[python, train.py], env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, " +
+				"{name: RANK, value: $(POD)}]",
+			want: []vet.Severity{vet.Error},
+		},
+		"name of the pod that torchrun replaces": {
+			command: "[torchrun, train.py], env: [{name: RANK, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+			want:    []vet.Severity{vet.Warning},
 		},
 		"rank in a script that the program may not read": {
 			command: `[sh, -c, "export SLURM_PROCID=0; python train.py"]`,

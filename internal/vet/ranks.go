@@ -1,6 +1,7 @@
 package vet
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/command"
 )
 
@@ -91,6 +93,10 @@ func checkHardcodedRank(r *reporter, w *labeledWorkload) {
 			r.addWithSeverity(severity, field, "remove it, or use $(ROLLCALL_RANK)",
 				"%s is %s in all %d pods, %s", name, value, ownPods, mistake)
 		})
+		w.visitPodNames(c, func(field, name string, severity Severity) {
+			r.addWithSeverity(severity, field, "remove it, or use $(ROLLCALL_RANK)",
+				"%s is the name of the pod, but a rank is a number from 0", name)
+		})
 		w.visitTFConfigs(c, func(field string, config tfConfig, severity Severity) {
 			if config.Task.Index != nil {
 				r.addWithSeverity(severity, field, fixForTFConfig, "the task of TF_CONFIG is %s %d in all %d pods, "+
@@ -126,6 +132,45 @@ func (w *labeledWorkload) visitAssignments(
 		}
 		visit(c.commandPath(), a.Name, a.Value, severity)
 	}
+}
+
+// visitPodNames calls visit for each variable of the environment that should contain a rank, and contains the name of
+// the pod. A script can convert the name. The severity is [Error] if the program certainly reads the variable.
+func (w *labeledWorkload) visitPodNames(c trainingContainer, visit func(field, name string, severity Severity)) {
+	parsed := c.parseCommand()
+	hasLauncher := len(w.launchers.FindAll(parsed)) > 0
+	for i, e := range c.Env {
+		isRank := slices.Contains(rankVars, e.Name) && isPodName(c.Env, e)
+		if w.denial != nil || !isRank || parsed.Assigns(e.Name) {
+			continue
+		}
+		field, severity := fmt.Sprintf("%s.env[%d]", c.path, i), severityOfEnv(e.Name, hasLauncher)
+		// The webhook warns about the variables that Rollcall would set. Without a launcher, the program reads them.
+		isPlanned := slices.ContainsFunc(w.warnings, func(x gang.Warning) bool { return strings.HasPrefix(x.Path, field+".") })
+		if isPlanned && !hasLauncher {
+			severity = severityOfFlag(parsed)
+		}
+		visit(field, e.Name, severity)
+	}
+}
+
+// isPodName reports whether a variable contains the name of the pod, or refers to a variable with the name.
+func isPodName(env []corev1.EnvVar, e corev1.EnvVar) bool {
+	if reference, ok := strings.CutPrefix(e.Value, "$("); ok {
+		if referred := findEnv(env, strings.TrimSuffix(reference, ")")); referred != nil {
+			e = *referred
+		}
+	}
+	return e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "metadata.name"
+}
+
+// findEnv returns the variable with the given name, or nil.
+func findEnv(env []corev1.EnvVar, name string) *corev1.EnvVar {
+	i := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &env[i]
 }
 
 // severityOfEnv returns [Error] for a variable of the environment that the program of a container certainly reads. The
