@@ -28,8 +28,8 @@ func (p *parser) parseName(role string, multiWorkload bool) string {
 	if p.meta.Name == "" {
 		p.errs = append(p.errs, field.Required(namePath,
 			"the address of every rank is derived from the name; set metadata.name instead of metadata.generateName"))
-		if prefix := strings.TrimRight(p.meta.GenerateName, "-."); prefix != "" {
-			p.setFix(NewSetFix(namePath, prefix))
+		if name := p.workload.SuggestedName(); name != "" {
+			p.setFix(NewSetFix(namePath, name))
 		}
 		return ""
 	}
@@ -51,6 +51,14 @@ func (p *parser) parseName(role string, multiWorkload bool) string {
 			"is not a valid name for the gang's Service: %s; %s", strings.Join(msgs, "; "), fix))
 	}
 	return name
+}
+
+// SuggestedName returns a name for a workload that has only a generateName; empty for others.
+func (w Workload) SuggestedName() string {
+	if w.Meta().Name != "" {
+		return ""
+	}
+	return strings.TrimRight(w.Meta().GenerateName, "-.")
 }
 
 // parseServiceName returns the name of the headless Service. The default is the name of the gang. A

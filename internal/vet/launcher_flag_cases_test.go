@@ -1,6 +1,10 @@
 package vet_test
 
-import "rollcall.training/internal/vet"
+import (
+	"strings"
+
+	"rollcall.training/internal/vet"
+)
 
 // machineFlags are the flags that accelerate needs with a number of machines.
 const machineFlags = `"--machine_rank=$(ROLLCALL_RANK)", "--main_process_ip=$(MASTER_ADDR)", `
@@ -14,6 +18,13 @@ func launcherFlagCases() map[vet.Code][]checkCase {
 					container: `command: [env, A=b, numactl, -l, timeout, 1h, python, -m, torch.distributed.run, --nnodes=4, a.py]`,
 				}.String(),
 				want: []string{commandPath},
+			},
+			{
+				name: "workload without a name",
+				manifest: strings.Replace(testJob{
+					container: `command: [torchrun, --nnodes=3, --node-rank=0, a.py]`,
+				}.String(), "name: train", "generateName: train-", 1),
+				want: []string{commandPath, commandPath},
 			},
 			{
 				name: "as many processes as accelerators",

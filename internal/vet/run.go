@@ -166,7 +166,7 @@ type labeledWorkload struct {
 	// warnings are those of the injection.
 	warnings gang.Warnings
 	// admitted is the workload as the webhook would admit it. It is the workload as written if the
-	// webhook would reject it.
+	// webhook would reject it. A workload with only a generateName has the name that the denial suggests.
 	admitted gang.Workload
 	// gang is the gang of the workload. It is nil if the gang cannot be parsed.
 	gang *gang.Gang
@@ -261,6 +261,10 @@ func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledW
 		inputObject: o, admitted: workload.DeepCopy(), launchers: in.launchers,
 	}
 	g, warnings, err := in.admission.AdmitWorkload(w.admitted)
+	if name := workload.SuggestedName(); g == nil && name != "" {
+		w.admitted.Meta().Name = name // the checks then find what the denial hides
+		g, warnings, _ = in.admission.AdmitWorkload(w.admitted)
+	}
 	if w.gang, w.warnings = g, warnings; !in.admission.Admitted {
 		w.denial = err
 	}
