@@ -36,10 +36,7 @@ func TestFailureReasons(t *testing.T) {
 			listed[word[1]] = row[2] == "yes"
 		}
 	}
-	want := map[string]bool{
-		"Error": false, "OOMKilled": false, failure.ReasonStalled: false,
-		"OutOfcpu": (&failure.Failure{Reason: "OutOfcpu"}).IsDisruption(), // the page names one of its kind
-	}
+	want := map[string]bool{"Error": false, "OOMKilled": false, failure.ReasonStalled: false}
 	for _, reason := range findFailureReasons(t) {
 		f := &failure.Failure{Reason: reason}
 		if slices.Contains(reasonsOfContainers, reason) {
