@@ -152,13 +152,16 @@ func (w WorkloadEvidence) countReadyOrCompleted(completed sets.Set[int32]) int32
 }
 
 // excludeCompletedRanks returns the pods of which a failure counts. A rank of a StatefulSet that is known to have
-// completed runs again without its peers, and may fail because of that.
-func (w WorkloadEvidence) excludeCompletedRanks(pods []corev1.Pod, known sets.Set[int32]) []corev1.Pod {
+// completed runs again without its peers, and may fail because of that. If somebody deletes its pod, it starts over.
+func (w WorkloadEvidence) excludeCompletedRanks(
+	pods []corev1.Pod, known sets.Set[int32], c failure.Context,
+) []corev1.Pod {
 	if w.StatefulSet == nil || known.Len() == 0 {
 		return pods
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
-		return pod.DeletionTimestamp == nil && known.Has(w.Gang.RankOffset+gang.PodIndex(&pod))
+		isDeleted := pod.DeletionTimestamp != nil && !c.Terminating
+		return !isDeleted && known.Has(w.Gang.RankOffset+gang.PodIndex(&pod))
 	})
 }
 
