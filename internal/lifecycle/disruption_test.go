@@ -193,3 +193,25 @@ func TestStateNextFailedStart(t *testing.T) {
 		})
 	}
 }
+
+// TestEarlierPodIsCountedLate checks that a failed pod that a Job counts before an attempt has pods is not a failure of
+// the attempt.
+func TestEarlierPodIsCountedLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		pods int32
+		want lifecycle.Phase
+	}{
+		"the attempt has no pods": {want: lifecycle.Pending},
+		"the attempt has pods":    {pods: 1, want: lifecycle.Restarting},
+	} {
+		s := lifecycle.State{Phase: lifecycle.Pending, Disruptions: 1, Bookkeeping: lifecycle.Bookkeeping{
+			Attempt: 1, AttemptStartTime: podtest.At(0), FailedPodsBaseline: 1,
+		}}
+		snapshot := newSnapshot(lifecycle.Observation{Size: 2, FailedPods: 2}, func(s *lifecycle.Snapshot) {
+			s.OriginalPods = c.pods
+		})
+		if next := s.Next(defaultPolicies, snapshot); next.Phase != c.want {
+			t.Errorf("%s: the phase is %s (%v), want %s", name, next.Phase, next.FirstFailure, c.want)
+		}
+	}
+}

@@ -120,6 +120,7 @@ func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 	if s.hasNewMember(snapshot.Members) {
 		s = s.admitNewMembers(snapshot)
 	}
+	s = s.excludeEarlierPods(snapshot)
 	next := s.nextState(policies, snapshot)
 	next.MemberUIDs = s.recordedUIDs(snapshot.Members)
 	next.CompletedRanks, next.CompletedMembers, next.RestartRules = "", nil, nil
@@ -142,6 +143,16 @@ func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 		next.JobStartTime = start
 	}
 	return next.recordStatefulSetPods(snapshot)
+}
+
+// excludeEarlierPods raises the baseline to the failed pods that the Jobs count while a later attempt has no pods. The
+// Job controller can count a pod twice that is gone, and that its cache still contains.
+func (s State) excludeEarlierPods(snapshot Snapshot) State {
+	hasPods := snapshot.OriginalPods > 0 || snapshot.FirstFailure != nil
+	if s.Phase == Pending && s.Attempt > 0 && !s.StartCompleted && !hasPods {
+		s.FailedPodsBaseline = max(s.FailedPodsBaseline, snapshot.Members.FailedPods())
+	}
+	return s
 }
 
 // recordedUIDs returns the UIDs of the members to record. A missing member keeps its UID, so that the state shows

@@ -390,6 +390,6 @@ func (s *simulation) applyToMember(i Incident) {
 func (s *simulation) isStatusOnAnyOther(m memberSpec) bool {
 	return slices.ContainsFunc(s.scenario.members(), func(other memberSpec) bool {
 		w, ok := s.member(other)
-		return ok && other.name != m.name && w.Meta().Annotations[gang.AnnotationStatus] != ""
+		return ok && other.name != m.name && len(lifecycle.ReadStatus(w).MemberUIDs) > 0 // a copied one does not count
 	})
 }
