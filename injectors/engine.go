@@ -55,7 +55,8 @@ type Result struct {
 // rollcall.training/inject: "false".
 //
 // A user error is an apierrors.StatusError with HTTP code 422 and reason Invalid, which lists all
-// mistakes that can be found. After an error, w is unchanged. [IsDenied] distinguishes user errors from internal errors.
+// mistakes that can be found. After an error, w is unchanged. [IsDenied] distinguishes user errors from internal
+// errors.
 //
 // Inject removes the phase and the status of the manifest. They belong to a different gang if the
 // manifest was copied from a live object.

@@ -86,11 +86,7 @@ func parseWord(w *syntax.Word) Argument {
 				}
 				text.WriteString(name)
 			case *syntax.ParamExp:
-				isUnchanged := !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil &&
-					p.Exp == nil
-				if isUnchanged {
-					variable = p.Param.Value
-				}
+				variable = nameOfVariable(p)
 				return false
 			default:
 				return false
@@ -100,6 +96,15 @@ func parseWord(w *syntax.Word) Argument {
 	}
 	known := add(w.Parts)
 	return Argument{Text: text.String(), Known: known, Variable: variable}
+}
+
+// nameOfVariable returns the name of a variable. It is empty if an operator changes the value.
+func nameOfVariable(p *syntax.ParamExp) string {
+	isChanged := p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Exp != nil
+	if isChanged || p.Param == nil {
+		return ""
+	}
+	return p.Param.Value
 }
 
 // parseProgramLookup returns the name of the program whose path a command substitution prints, such

@@ -146,7 +146,9 @@ func (w *labeledWorkload) visitPodNames(c trainingContainer, visit func(field, n
 		}
 		field, severity := fmt.Sprintf("%s.env[%d]", c.path, i), severityOfEnv(e.Name, hasLauncher)
 		// The webhook warns about the variables that Rollcall would set. Without a launcher, the program reads them.
-		isPlanned := slices.ContainsFunc(w.warnings, func(x gang.Warning) bool { return strings.HasPrefix(x.Path, field+".") })
+		isPlanned := slices.ContainsFunc(w.warnings, func(x gang.Warning) bool {
+			return strings.HasPrefix(x.Path, field+".")
+		})
 		if isPlanned && !hasLauncher {
 			severity = severityOfFlag(parsed)
 		}
