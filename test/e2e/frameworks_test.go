@@ -137,6 +137,11 @@ func TestPyTorchLinear(t *testing.T) {
 	runTrainingExample(t, "pytorch/linear", "linear", cluster.Torch, 4)
 }
 
+// TestDDPExample trains with the example for GPUs on CPUs, with two processes in each of two pods.
+func TestDDPExample(t *testing.T) {
+	runTrainingExample(t, "gpu/ddp", "ddp", cluster.Torch, 4, replaceGPUs("train.py")...)
+}
+
 // TestPyTorchCNN runs one process per pod without a launcher.
 func TestPyTorchCNN(t *testing.T) {
 	skipUnlessFullRun(t)
