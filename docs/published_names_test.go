@@ -12,8 +12,8 @@ import (
 // publishedNames match the names in files that depend on where the project is published. The keys are the rows of the
 // table in docs/contributing/releasing.md.
 var publishedNames = map[string]*regexp.Regexp{
-	"version": regexp.MustCompile(
-		`(?:VERSION=|--version |image\.tag=|targetRevision: |rev: |chart: rollcall\n +version: |\n  version +=) ?"?v?(\d+\.\d+\.\d+)`),
+	"version": regexp.MustCompile(`(?:VERSION=|--version |image\.tag=|targetRevision: |rev: |` +
+		`chart: rollcall\n +version: |\n  version +=) ?"?v?(\d+\.\d+\.\d+)`),
 	"registry":   regexp.MustCompile(`([a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d+)?/[\w./-]*)/(?:manager|charts)\b`),
 	"repository": regexp.MustCompile(`(?:git clone|repo:|repo_url:) (https://\S+)`),
 }
@@ -25,9 +25,9 @@ func TestPublishedNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := exec.CommandContext(t.Context(), "git", "-C", "..", "ls-files", "--", "README.md", "Makefile", "docs/*.md",
-		"examples/installation", "charts/*.yaml", "charts/*.tpl", "charts/*.txt", "site/mkdocs.yml", "release/cmd",
-		"test/installation/chart.go", "test/chart/gitops_test.go").Output()
+	files, err := exec.CommandContext(t.Context(), "git", "-C", "..", "ls-files", "--", "README.md", "Makefile",
+		"docs/*.md", "examples/installation", "charts/*.yaml", "charts/*.tpl", "charts/*.txt", "site/mkdocs.yml",
+		"release/cmd", "test/installation/chart.go", "test/chart/gitops_test.go").Output()
 	if err != nil {
 		t.Fatalf("listing files: %v", err)
 	}
