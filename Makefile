@@ -220,8 +220,9 @@ bin/vale-$(VALE_VERSION):
 
 .PHONY: golden
 golden: ## Rewrite golden files and generated pages (review the diff)
-	go test ./injectors ./internal/check ./internal/migrate ./docs/... -update
+	go test ./injectors ./internal/check ./internal/inspect ./internal/migrate -update
 	go test ./cmd/rollcall -run TestShownOutput -update
+	go test ./docs/... -update # also pictures of what the pages show
 
 .PHONY: gitops
 gitops: ## Compare gangs with their manifests as Argo CD does, and check the Application (the first run compiles it: 3 minutes)

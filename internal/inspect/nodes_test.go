@@ -9,6 +9,7 @@ import (
 
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/testing/golden"
 )
 
 // TestNodeFailures checks which nodes are listed, and why.
@@ -46,4 +47,14 @@ node-c  -        research   train  -        60m  a rank failed first
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
+	out.Reset()
+	const command = "$ rollcall status --nodes --all-namespaces\n"
+	out.WriteString(command)
+	PrintNodeFailures(&out, PrintOptions{Now: testTime}, ListNodeFailures([]Gang{
+		newGang("vision", "bert", exit("node-1", testTime.Add(-12*time.Minute))),
+		newGang("research", "train", exit("node-1", testTime.Add(-59*time.Minute)), lifecycle.FailedNode{
+			Name: "node-1", Failures: 2, LastFailureTime: testTime.Add(-59 * time.Minute), Avoided: true,
+		}),
+	}, testTime))
+	golden.CheckBlock(t, "../../docs/tasks/configure-restarts.md", command, out.String())
 }

@@ -5,15 +5,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/testing/golden"
 )
 
-// TestPrintLive verifies the layout of a screen that is drawn again and again: what changes least is last.
+// TestPrintLive verifies the layout of a screen that is drawn again and again: what changes least is last. The
+// page shows it.
 func TestPrintLive(t *testing.T) {
 	at := func(minutes float64) time.Time { return testTime.Add(time.Duration(minutes * float64(time.Minute))) }
 	g := Gang{
@@ -32,35 +33,13 @@ func TestPrintLive(t *testing.T) {
 		},
 	}
 	g.Ranks[40].Pod, g.Ranks[40].Node, g.Ranks[40].Reason = "train-40-x2x9k", "node-f", "not ready"
-	want := `default/train  pytorch  Running since 12:24:00 (8m)  restarts 1/3
-All 64 ranks have been ready, now 63
-Of 32 min: 8 min ran, 1 min starting, 4 min restarting, 19 min in attempts tha…
-
-Attempts since 12:00:00   - starting   = ran   : started or ran   x restarting
-  ::::::::::::::::::::::::::::::::::::::::::::::::xxx------====================
-
-First failure at 12:20:00
-  rank 7 (pod train-7-mdvtf on node node-b): Error, container trainer exited w…
-    RuntimeError: CUDA error: uncorrectable ECC error encountered
-
-MEMBER     ROLE    RANKS  READY
-Job train  worker  0-63   63/64
-
-RANK  STATE    POD             NODE    REASON
-40    pending  train-40-x2x9k  node-f  not ready
-
-# 63 ready   o 1 pending
-      0  ########## ########## ########## ########## o#########
-     50  ########## ####
-`
 	var out strings.Builder
+	out.WriteString("$ rollcall status train --watch\n")
 	PrintGang(&out, PrintOptions{Now: at(32), Width: 79, Live: true}, g)
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("output (-want +got):\n%s", diff)
-	}
+	golden.CheckBlock(t, "../../docs/tasks/see-a-gang.md", "$ rollcall status train --watch\n", out.String())
 	out.Reset()
 	PrintGang(&out, PrintOptions{Now: at(32), Width: 30, Live: true}, g)
-	want = "\n      0  ########## ##########\n     20  ########## ##########\n"
+	want := "\n      0  ########## ##########\n     20  ########## ##########\n"
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("a narrow terminal has other rows than 20 ranks:\n%s", out.String())
 	}

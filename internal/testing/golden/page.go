@@ -37,17 +37,46 @@ func RunPage(t *testing.T, path string, save func(name, text string), run func(c
 		}
 		return block
 	})
+	comparePage(t, path, string(page), got)
+	return commands
+}
+
+// comparePage compares the text of a page with the expected text, or writes it with -update.
+func comparePage(t *testing.T, path, page, want string) {
+	t.Helper()
 	if *updateGoldens {
 		if os.Getenv("CI") != "" {
 			t.Fatal("-update is not allowed in CI")
 		}
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil { // keeps the mode of the existing file
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil { // keeps the mode of the existing file
 			t.Fatal(err)
 		}
-	} else if diff := cmp.Diff(string(page), got); diff != "" {
-		t.Errorf("%s shows another output (-page +commands):\n%s", path, diff)
+	} else if diff := cmp.Diff(page, want); diff != "" {
+		t.Errorf("%s shows another output (-page +output):\n%s", path, diff)
 	}
-	return commands
+}
+
+// CheckBlock compares an output with the only block of a page that starts with the given text. With -update it writes
+// the output to the page.
+func CheckBlock(t *testing.T, path, start, output string) {
+	t.Helper()
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	got := pageBlock.ReplaceAllStringFunc(string(page), func(block string) string {
+		parts := pageBlock.FindStringSubmatch(block)
+		if !strings.HasPrefix(parts[2], start) {
+			return block
+		}
+		blocks++
+		return "```" + parts[1] + "\n" + output + "```"
+	})
+	if blocks != 1 {
+		t.Fatalf("%s has %d blocks that start with %q, want 1", path, blocks, start)
+	}
+	comparePage(t, path, string(page), got)
 }
 
 // runConsole returns the content of a console block with the outputs of its commands. A command continues on the
