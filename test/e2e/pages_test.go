@@ -8,6 +8,14 @@ import (
 	"rollcall.training/test/pages"
 )
 
+// TestDemo follows the demo on the cluster of the tests. Its Events differ between two runs, so the page ends before.
+func TestDemo(t *testing.T) {
+	s := requireCluster(t)
+	t.Setenv("TRAINING_IMAGE", s.trainingImage)
+	pages.FollowMake(t, repositoryRoot, "docs/tutorials/demo.md", s.Cluster, s.createNamespace(t), "demo",
+		"== Applying examples/pytorch", "AGE ")
+}
+
 // TestPages follows pages: it saves their files and runs their commands with output. Those for administrators verify
 // the installation of the tests.
 func TestPages(t *testing.T) {

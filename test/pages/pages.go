@@ -22,7 +22,12 @@ var variableParts = []struct {
 	text    string
 }{
 	{regexp.MustCompile(`( since \d\d:\d\d:\d\d)? \([0-9hms]+\)`), ""},
-	{regexp.MustCompile(`\b(hello|fails-once|train)-(\d)-[a-z0-9]{5}\b`), "$1-$2-x"},
+	{regexp.MustCompile(`First failure at \d\d:\d\d:\d\d`), "First failure"},
+	{regexp.MustCompile(`(?m)^Of \d+ s: .*\n`), ""},
+	{regexp.MustCompile(`attempt 0, (rank \d of \d), step \d+`), "attempt 0, $1, a step"},
+	{regexp.MustCompile(`SuccessCriteriaMet`), "Complete"}, // the condition a moment before
+	{regexp.MustCompile(`\b(all-reduce|hello|fails-once|next|train)-(\d)-[a-z0-9]{5}\b`), "$1-$2-x"},
+	{regexp.MustCompile(`\bjob-([a-z]+)-[a-z0-9]{5}\b`), "job-$1-x"}, // a Workload of Kueue
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?s\b`), "0s"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "time"},
 	{regexp.MustCompile(`node-a|rollcall-test`), "node"},
@@ -37,8 +42,12 @@ func normalizeOutput(text string) string {
 		text = part.pattern.ReplaceAllString(text, part.text)
 	}
 	lines := strings.Split(text, "\n")
-	if strings.HasPrefix(text, "[pod/") {
-		slices.Sort(lines) // kubectl logs prints the pods in any order
+	for i := 0; i < len(lines); i++ {
+		first := i
+		for i < len(lines) && strings.HasPrefix(lines[i], "[pod/") {
+			i++
+		}
+		slices.Sort(lines[first:i]) // kubectl logs prints the pods in any order
 	}
 	return strings.Join(slices.Compact(lines), "\n")
 }
@@ -47,10 +56,50 @@ func normalizeOutput(text string) string {
 // folder of the repository. It returns the number of commands.
 func Follow(t *testing.T, root, page string, c *cluster.Cluster, ns, image string) int {
 	t.Helper()
-	root, err := filepath.Abs(root)
+	run, save := newShell(t, root, c, ns)
+	saveFile := func(name, text string) { save(name, publicImage.ReplaceAllString(text, image)) }
+	return golden.RunPage(t, filepath.Join(root, page), saveFile, func(command, shown string) string {
+		out, err := run(command)
+		if normalizeOutput(out) == normalizeOutput(shown) && shown != "" {
+			return shown // also of a command that fails, such as one that is denied
+		}
+		if err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+		return out
+	})
+}
+
+// FollowMake runs a target of the Makefile like a user of a namespace, and compares the part of its output from a line
+// up to another line with what a page shows. Both lines start so.
+func FollowMake(t *testing.T, root, page string, c *cluster.Cluster, ns, target, from, to string) {
+	t.Helper()
+	run, _ := newShell(t, root, c, ns)
+	absolute, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
+	out, err := run("make -C " + absolute + " " + target)
+	_, part, found := strings.Cut(out, "\n"+from)
+	part, _, isComplete := strings.Cut(part, "\n"+to)
+	if err != nil || !found || !isComplete {
+		t.Fatalf("make %s: %v\n%s", target, err, out)
+	}
+	part = from + strings.TrimRight(part, "\n") + "\n"
+	golden.RunPage(t, filepath.Join(root, page), func(string, string) {}, func(command, shown string) string {
+		if !strings.HasPrefix(command, "make "+target) || normalizeOutput(part) == normalizeOutput(shown) {
+			return shown
+		}
+		return part
+	})
+}
+
+// newShell returns functions that run a command like a user of a namespace, in a folder of its own, and that save a
+// file there. The programs of the cluster and the command rollcall are in the PATH.
+func newShell(
+	t *testing.T, root string, c *cluster.Cluster, ns string,
+) (run func(command string) (string, error), save func(name, text string)) {
+	t.Helper()
 	dir, bin := t.TempDir(), t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/rollcall")
 	build.Dir = root
@@ -58,13 +107,12 @@ func Follow(t *testing.T, root, page string, c *cluster.Cluster, ns, image strin
 		t.Fatalf("building the command: %v\n%s", err, out)
 	}
 	path := strings.Join([]string{bin, filepath.Join(c.Dir(), "bin"), os.Getenv("PATH")}, string(os.PathListSeparator))
-	save := func(name, text string) {
-		text = publicImage.ReplaceAllString(text, image)
+	save = func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run := func(command string) (string, error) {
+	run = func(command string) (string, error) {
 		shell := exec.CommandContext(t.Context(), "sh", "-c", command)
 		shell.Dir = dir
 		shell.Env = append(os.Environ(), "PATH="+path, "KUBECONFIG="+filepath.Join(dir, "kubeconfig"))
@@ -79,14 +127,5 @@ func Follow(t *testing.T, root, page string, c *cluster.Cluster, ns, image strin
 	if out, err := run("kubectl config set-context --current --namespace=" + ns); err != nil {
 		t.Fatalf("selecting the namespace: %v\n%s", err, out)
 	}
-	return golden.RunPage(t, filepath.Join(root, page), save, func(command, shown string) string {
-		out, err := run(command)
-		if normalizeOutput(out) == normalizeOutput(shown) && shown != "" {
-			return shown // also of a command that fails, such as one that is denied
-		}
-		if err != nil {
-			t.Errorf("%s: %v", command, err)
-		}
-		return out
-	})
+	return run, save
 }
