@@ -23,7 +23,7 @@ var variableParts = []struct {
 }{
 	{regexp.MustCompile(`( since \d\d:\d\d:\d\d)? \([0-9hms]+\)`), ""},
 	{regexp.MustCompile(`First failure at \d\d:\d\d:\d\d`), "First failure"},
-	{regexp.MustCompile(`(?m)^Of \d+ s: .*\n`), ""},
+	{regexp.MustCompile(`(?m)^Of \d.*\n`), ""},
 	{regexp.MustCompile(`attempt 0, (rank \d of \d), step \d+`), "attempt 0, $1, a step"},
 	{regexp.MustCompile(`SuccessCriteriaMet`), "Complete"}, // the condition a moment before
 	{regexp.MustCompile(`\b(all-reduce|hello|fails-once|next|train)-(\d)-[a-z0-9]{5}\b`), "$1-$2-x"},
