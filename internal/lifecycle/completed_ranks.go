@@ -128,15 +128,13 @@ func (w WorkloadEvidence) findCompletedRanks(
 }
 
 // findSucceededRanks returns the ranks of a StatefulSet that succeeded in the current attempt. The kubelet runs their
-// containers again, so only the memory shows later that such a rank had succeeded.
+// containers again, so only the memory shows later that such a rank had succeeded, until a new pod replaces its pod.
 func (w WorkloadEvidence) findSucceededRanks(c failure.Context, known sets.Set[int32]) []int32 {
 	var out []int32
 	for i := range w.Pods {
 		pod, rank := &w.Pods[i], w.Gang.RankOffset+gang.PodIndex(&w.Pods[i])
-		if pod.DeletionTimestamp != nil || c.IsFromEarlierAttempt(pod) {
-			continue
-		}
-		if known.Has(rank) || c.HasSucceeded(pod) && c.List(w.Pods[i:i+1], 0) == nil {
+		isNew := c.HasSucceeded(pod) && pod.DeletionTimestamp == nil && c.List(w.Pods[i:i+1], 0) == nil
+		if isNew || known.Has(rank) && hasExitedContainer(pod) && !c.IsFromEarlierAttempt(pod) {
 			out = append(out, rank)
 		}
 	}
@@ -152,16 +150,21 @@ func (w WorkloadEvidence) countReadyOrCompleted(completed sets.Set[int32]) int32
 }
 
 // excludeCompletedRanks returns the pods of which a failure counts. A rank of a StatefulSet that is known to have
-// completed runs again without its peers, and may fail because of that. If somebody deletes its pod, it starts over.
-func (w WorkloadEvidence) excludeCompletedRanks(
-	pods []corev1.Pod, known sets.Set[int32], c failure.Context,
-) []corev1.Pod {
+// completed runs again without its peers, and may fail because of that. If somebody deletes its pod, the UID of the new
+// pod shows that.
+func (w WorkloadEvidence) excludeCompletedRanks(pods []corev1.Pod, known sets.Set[int32]) []corev1.Pod {
 	if w.StatefulSet == nil || known.Len() == 0 {
 		return pods
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
-		isDeleted := pod.DeletionTimestamp != nil && !c.Terminating
-		return !isDeleted && known.Has(w.Gang.RankOffset+gang.PodIndex(&pod))
+		return known.Has(w.Gang.RankOffset + gang.PodIndex(&pod))
+	})
+}
+
+// hasExitedContainer reports whether a container of a pod has exited, and may run again.
+func hasExitedContainer(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
 	})
 }
 

@@ -99,7 +99,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		completedRanks, lostRanks := w.findCompletedRanks(context, known, s.readyTime())
 		completed.Insert(completedRanks...)
 		out.LostRanks += lostRanks
-		failures = append(failures, context.List(w.excludeCompletedRanks(failable, known, context), w.Gang.RankOffset)...)
+		failures = append(failures, context.List(w.excludeCompletedRanks(failable, known), w.Gang.RankOffset)...)
 		out.addWorkload(s, e, w, failable, completed, context)
 		uids, isComplete := w.listRankUIDs()
 		rankUIDs, hasAllRanks = append(rankUIDs, uids...), hasAllRanks && isComplete

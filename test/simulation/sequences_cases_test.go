@@ -380,6 +380,11 @@ func foundSequences() []sequence {
 		change:    func(s *Scenario) { s.IgnoresDisruptions = true },
 		want:      wantedEnd{disruptions: 1},
 	}, {
+		name: "a rank of a StatefulSet is drained after it succeeded and failed again", shape: oneStatefulSet,
+		incidents: []Incident{at(60, rankSucceeds, 1), at(200, podEvicted, 1)},
+		change:    func(s *Scenario) { s.Behavior.FailsWhenRunAgain = true },
+		want:      wantedEnd{disruptions: 1},
+	}, {
 		name: "a gang restarts after a rank of its StatefulSet succeeded and failed again", shape: oneStatefulSet,
 		incidents: []Incident{at(60, rankSucceeds, 1), at(200, podEvicted, 2)},
 		change:    func(s *Scenario) { s.Behavior.FailsWhenRunAgain = true },
