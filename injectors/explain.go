@@ -10,6 +10,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/injection"
+	"rollcall.training/internal/policy/defaults"
 	"rollcall.training/plan"
 )
 
@@ -24,7 +25,7 @@ type Explanation struct {
 	// Value is the added value. The value of a pod field is its path in angle brackets. It is empty if the name says
 	// everything.
 	Value string `json:"value,omitempty"`
-	// Source is what adds the value: the name of the framework, or "every gang".
+	// Source is what adds the value: the name of the framework, "every gang", or the policy, such as policy:research.
 	Source string `json:"source"`
 	// Reason is the purpose of the value.
 	Reason string `json:"reason"`
@@ -32,6 +33,8 @@ type Explanation struct {
 	OtherValue string `json:"otherValue,omitempty"`
 	// ChangedBy is the annotation, label or field that changes the value. It is empty if nothing changes it.
 	ChangedBy string `json:"changedBy,omitempty"`
+	// Edited is true if somebody changed or removed the value after admission.
+	Edited bool `json:"edited,omitempty"`
 }
 
 // everyGang is the source of what all frameworks have in common.
@@ -107,20 +110,49 @@ func (e *Engine) Explain(w gang.Workload) (gang.Gang, []Explanation, error) {
 	if err != nil {
 		return r.Gang, nil, err
 	}
-	record, err := injection.ReadRecord(injected)
-	if err != nil || record == nil {
-		return r.Gang, nil, err
-	}
-	p, err := e.buildPlan(r.Gang)
+	out, err := e.explainRecord(injected, r.Gang)
+	return r.Gang, out, err
+}
+
+// ExplainAdmitted returns what admission added to w, a workload of a cluster, and its gang. The values are those of w,
+// also if the webhook had another configuration than e. The result is empty for a workload that was not injected.
+// Errors are those of [Engine.Describe].
+func (e *Engine) ExplainAdmitted(w gang.Workload) (gang.Gang, []Explanation, error) {
+	r, err := e.Describe(w)
 	if err != nil {
 		return r.Gang, nil, err
 	}
-	x := explainer{gang: r.Gang, plan: p, template: injected.Template()}
+	out, err := e.explainRecord(w, r.Gang)
+	return r.Gang, out, err
+}
+
+// explainRecord explains the values in the record of an injected workload.
+func (e *Engine) explainRecord(w gang.Workload, g gang.Gang) ([]Explanation, error) {
+	record, err := injection.ReadRecord(w)
+	if err != nil || record == nil {
+		return nil, err
+	}
+	p, err := e.buildPlan(g)
+	if err != nil {
+		return nil, err
+	}
+	current, err := record.ReadCurrent(w)
+	if err != nil {
+		return nil, err
+	}
+	x := explainer{gang: g, plan: p, template: w.Template()}
 	var out []Explanation
 	for _, key := range slices.Sorted(maps.Keys(record.Values)) {
-		if explanation, ok := x.explain(key, record.Values[key]); ok {
+		if explanation, ok := x.explain(key, current[key].Text); ok {
+			explanation.Edited = current[key].Edited
 			out = append(out, explanation)
 		}
+	}
+	for _, v := range defaults.ListSet(w, record) {
+		out = append(out, Explanation{
+			Kind: kindDefault, Name: v.Path, Value: v.Value, Source: v.Source, OtherValue: "kept",
+			Reason: "the manifest did not set the field",
+		})
 	}
 	if service := p.Children.Service; service != nil {
 		out = append(out, Explanation{
@@ -130,17 +162,22 @@ func (e *Engine) Explain(w gang.Workload) (gang.Gang, []Explanation, error) {
 	}
 	if name := p.Children.KeyPairSecret; name != "" {
 		out = append(out, Explanation{
-			Kind: "Secret", Name: name, Source: r.Gang.Framework.Name,
+			Kind: "Secret", Name: name, Source: g.Framework.Name,
 			Reason: "has the ssh keys with which the launcher reaches the other pods",
 		})
 	}
-	slices.SortStableFunc(out, func(a, b Explanation) int { return cmp.Compare(a.order(), b.order()) })
-	return r.Gang, out, nil
+	slices.SortStableFunc(out, func(a, b Explanation) int {
+		return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(a.Source, b.Source))
+	})
+	return out, nil
 }
 
-// order sorts the values of the framework before those of every gang, because most users look for them.
+// order sorts the values of the framework before those of every gang, because most users look for them. Those of a
+// policy are last.
 func (x Explanation) order() int {
 	switch {
+	case x.Kind == kindDefault:
+		return 3
 	case x.Source != everyGang:
 		return 0
 	case x.Kind == kindVariable:
@@ -149,7 +186,13 @@ func (x Explanation) order() int {
 	return 2
 }
 
-const kindVariable = "variable"
+const (
+	kindVariable = "variable"
+	kindDefault  = "default"
+)
+
+// addedByRollcall is the reason of a value that only another version of Rollcall adds.
+const addedByRollcall = "added by Rollcall"
 
 // explainer explains the values of one injection.
 type explainer struct {
@@ -158,9 +201,9 @@ type explainer struct {
 	template *corev1.PodTemplateSpec
 }
 
-// explain explains a value by its key in the record. It returns false for the content of an added init container, and
-// for the mount of a volume, which the volume explains.
-func (x explainer) explain(key, recorded string) (Explanation, bool) {
+// explain explains a value by its key in the record, and its text if it has one. It returns false for the content of
+// an added init container, and for the mount of a volume, which the volume explains.
+func (x explainer) explain(key, value string) (Explanation, bool) {
 	kind, name, _ := strings.Cut(key, "/")
 	container := ""
 	if kind == injection.KindEnv || kind == injection.KindResource {
@@ -175,15 +218,12 @@ func (x explainer) explain(key, recorded string) (Explanation, bool) {
 	}
 	i := slices.IndexFunc(reasons, func(r reason) bool { return strings.HasPrefix(key, r.prefix) })
 	if i < 0 {
-		return Explanation{Kind: kind, Name: name, Source: everyGang, Reason: "added by Rollcall"}, true
+		return Explanation{Kind: kind, Name: name, Source: everyGang, Reason: addedByRollcall}, true
 	}
 	r := reasons[i]
-	value := ""
 	switch kind {
-	case injection.KindField:
-		value = recorded
-	case injection.KindLabel:
-		value = x.template.Labels[name]
+	case injection.KindDNSSearch: // the name says everything
+		value = ""
 	case injection.KindVolume:
 		value = x.describeVolume(name)
 	}
@@ -207,7 +247,10 @@ func (x explainer) explainVariable(container, name string) Explanation {
 	}
 	i := slices.IndexFunc(x.plan.Env, func(v plan.Env) bool { return v.Name == name })
 	if i < 0 {
-		out.Source, out.Reason = everyGang, "the index of the pod, to which other variables refer"
+		out.Source, out.Reason = everyGang, addedByRollcall
+		if name == gang.EnvCompletionIndex {
+			out.Reason = "the index of the pod, to which other variables refer"
+		}
 		return out
 	}
 	meaning := meanings[x.plan.Env[i].Meaning]

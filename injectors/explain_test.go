@@ -1,11 +1,15 @@
 package injectors_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"k8s.io/utils/ptr"
+
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/policy/defaults"
 	"rollcall.training/internal/testing/golden"
 )
 
@@ -27,6 +31,9 @@ func TestExplainKnowsEverything(t *testing.T) {
 				t.Errorf("%s: Explain changed the workload", name)
 			}
 			for _, a := range additions {
+				if a.Edited {
+					t.Errorf("%s: %+v is not as admission wrote it", name, a)
+				}
 				if a.Reason == "" || a.Reason == "added by Rollcall" || a.Source == "" {
 					t.Errorf("%s: %+v has no reason or no source", name, a)
 				}
@@ -78,5 +85,48 @@ spec:
 	}
 	if strings.Contains(got, "OMP_NUM_THREADS") {
 		t.Errorf("a value of the user is explained as added:\n%s", got)
+	}
+}
+
+// TestExplainAdmitted verifies that the values are those of the object, whatever the configuration of the engine is.
+func TestExplainAdmitted(t *testing.T) {
+	w := gang.Workload{Job: newJob(nil, 2)}
+	research := []defaults.Default{
+		{Kind: defaults.PriorityClass, Value: "low", Source: "policy:research"},
+		{Kind: defaults.Env, Name: "NCCL_DEBUG", Value: "INFO", Source: "policy:cluster"},
+	}
+	if _, err := defaults.Apply(w, research, injectors.Builtin().Frameworks()); err != nil {
+		t.Fatal(err)
+	}
+	webhook := injectors.NewEngine(injectors.Builtin(), gang.Config{ClusterDomain: "corp.example"})
+	if _, err := webhook.Admit(w); err != nil {
+		t.Fatal(err)
+	}
+	w.Job.Spec.BackoffLimit = ptr.To(int32(7))
+	w.Template().Labels["sidecar.istio.io/inject"] = "true"
+	w.Template().Spec.Tolerations = nil
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	g, additions, err := engine.ExplainAdmitted(w)
+	if err != nil || g.Size != 2 {
+		t.Fatalf("size %d, error %v", g.Size, err)
+	}
+	var lines []string
+	for _, a := range additions {
+		lines = append(lines, fmt.Sprintf("%s|%s|%s|%s|%t", a.Kind, a.Name, a.Value, a.Source, a.Edited))
+	}
+	got := strings.Join(lines, "\n")
+	for _, want := range []string{
+		"variable|MASTER_ADDR|train-0.train.team.svc.corp.example|pytorch|false",
+		"field|completionMode|Indexed|every gang|false",
+		"field|backoffLimit|7|every gang|true",
+		"pod label|sidecar.istio.io/inject|true|every gang|true",
+		"pod label|rollcall.training/gang|train|every gang|false",
+		"toleration|node.kubernetes.io/not-ready:NoExecute||every gang|true",
+		"default|spec.template.spec.containers[0].env[NCCL_DEBUG]|INFO|policy:cluster|false\n" +
+			"default|spec.template.spec.priorityClassName|low|policy:research|false",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
 	}
 }

@@ -114,7 +114,7 @@ func (o *reportOptions) report(ctx context.Context, reader inspect.Reader, name 
 // explainMember returns what admission added to a member.
 func explainMember(engine *injectors.Engine, m inspect.Member) inspect.PageAdditions {
 	out := inspect.PageAdditions{Member: string(m.Kind) + " " + m.Name}
-	_, additions, err := engine.Explain(*m.Workload)
+	_, additions, err := engine.ExplainAdmitted(*m.Workload)
 	if err != nil {
 		out.Problem = "This version cannot explain the workload: " + strings.Join(injectors.DenialCauses(err), "; ")
 	}

@@ -13,20 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/inspect"
 )
 
 // getWorkload reads a workload again. The error is NotFound if it was recreated.
 func (d Detacher) getWorkload(ctx context.Context, w gang.Workload) (gang.Workload, error) {
-	var current gang.Workload
-	var err error
 	namespace, name := w.Meta().Namespace, w.Meta().Name
-	if w.Job != nil {
-		current.Job, err = d.Client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
-	} else {
-		current.StatefulSet, err = d.Client.AppsV1().StatefulSets(namespace).Get(ctx, name, metav1.GetOptions{})
-	}
+	current, err := inspect.GetWorkload(ctx, d.Client, w.Kind(), namespace, name)
 	if err != nil {
-		return w, fmt.Errorf("reading %s %s: %w", w.Kind(), name, err)
+		return w, err
 	}
 	if current.Meta().UID != w.Meta().UID {
 		return w, apierrors.NewNotFound(schema.GroupResource{Resource: string(w.Kind())}, name)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"rollcall.training/gang"
 )
@@ -205,6 +207,47 @@ func (r *Record) findUnmodified(p *podTemplate) map[key]bool {
 		}
 	}
 	return unmodified
+}
+
+// CurrentValue is the state of a recorded value in a workload.
+type CurrentValue struct {
+	// Text is the value if it is a text or a number; empty for a value that is absent, a list or an object.
+	Text string
+	// Edited is true if the value is not the recorded value: somebody changed or removed it since.
+	Edited bool
+}
+
+// ReadCurrent returns the states of the recorded values in w by their keys.
+func (r *Record) ReadCurrent(w gang.Workload) (map[string]CurrentValue, error) {
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w.Object())
+	if err != nil {
+		return nil, fmt.Errorf("reading the fields of %s %s: %w", w.Kind(), w.Meta().Name, err)
+	}
+	pod := newPodTemplate(w.Template())
+	unmodified := r.findUnmodified(pod)
+	values := make(map[string]CurrentValue, len(r.Values))
+	for text, recorded := range r.Values {
+		if k, isTarget := parseKey(text); isTarget {
+			current, _ := targets[k.kind].get(pod, k).(string)
+			values[text] = CurrentValue{Text: current, Edited: !unmodified[k]}
+		} else if path, isField := strings.CutPrefix(text, KindField+"/"); isField {
+			values[text] = readField(tree, path, recorded)
+		}
+	}
+	return values, nil
+}
+
+// readField returns the state of a recorded field below spec of a workload. Of an object, the record has only a part.
+func readField(tree map[string]any, path, recorded string) CurrentValue {
+	value, found, _ := unstructured.NestedFieldNoCopy(tree, strings.Split("spec."+path, ".")...)
+	if _, isObject := value.(map[string]any); isObject {
+		return CurrentValue{Text: recorded}
+	}
+	if !found {
+		return CurrentValue{Edited: true}
+	}
+	text := fmt.Sprint(value)
+	return CurrentValue{Text: text, Edited: text != recorded}
 }
 
 // IsUnmodified reports whether all recorded targets of w still have the recorded values.

@@ -125,6 +125,22 @@ func ListWorkloads(ctx context.Context, client kubernetes.Interface, namespace s
 	return workloads, nil
 }
 
+// GetWorkload returns a Job or a StatefulSet of a namespace, with or without the framework label. The error of one that
+// does not exist is NotFound.
+func GetWorkload(
+	ctx context.Context, client kubernetes.Interface, kind gang.Kind, namespace, name string,
+) (w gang.Workload, err error) {
+	if kind == gang.Job {
+		w.Job, err = client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+	} else {
+		w.StatefulSet, err = client.AppsV1().StatefulSets(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return gang.Workload{}, fmt.Errorf("reading %s %s: %w", kind, name, err)
+	}
+	return w, nil
+}
+
 // podSelector returns the label selector of the pods of a gang.
 func podSelector(gangName string) string { return gang.LabelGang + "=" + gangName }
 

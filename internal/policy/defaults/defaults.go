@@ -138,6 +138,26 @@ func Read(w gang.Workload, d Default, frameworks gang.Frameworks) []CurrentValue
 	return values
 }
 
+// SetValue is a value that a policy set.
+type SetValue struct {
+	CurrentValue
+	// Source is who defined the default, such as policy:research.
+	Source string
+}
+
+// ListSet returns the current values of the fields that a policy set, in the order of their keys in the record. It
+// omits fields that are unset again.
+func ListSet(w gang.Workload, record *injection.Record) []SetValue {
+	var values []SetValue
+	for _, key := range slices.Sorted(maps.Keys(record.Defaults)) {
+		if t, ok := parseTarget(key); ok && t.exists(w) && t.isSet(w) {
+			current := CurrentValue{Path: t.path(w).String(), Value: t.read(w)}
+			values = append(values, SetValue{CurrentValue: current, Source: record.Defaults[key]})
+		}
+	}
+	return values
+}
+
 // Preserve sets the recorded defaults of a StatefulSet in an update that does not contain them. The order of a list
 // is that of old.
 func Preserve(old, updated *appsv1.StatefulSet) {
