@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"rollcall.training/injectors"
+	"rollcall.training/internal/inspect"
 )
 
 // completionTimeout limits how long the shell waits for the names of a cluster.
@@ -26,6 +30,35 @@ func (c *clusterFlags) completeGang(cmd *cobra.Command, args []string, _ string)
 	var names []string
 	for _, g := range gangs {
 		names = append(names, cobra.CompletionWithDesc(g.Name, string(g.Phase)))
+	}
+	return names, directive
+}
+
+// completeWorkload completes the name of a framework, or of a labeled object after its kind.
+func (c *clusterFlags) completeWorkload(
+	cmd *cobra.Command, args []string, toComplete string,
+) ([]string, cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 {
+		return nil, directive
+	}
+	prefix, _, isObject := strings.Cut(toComplete, "/")
+	if !isObject {
+		names := append(injectors.Builtin().Frameworks().Names(), "job/", "statefulset/")
+		return names, directive | cobra.ShellCompDirectiveNoSpace
+	}
+	client, namespace, err := c.connect()
+	if err != nil {
+		return nil, directive
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	workloads, _ := inspect.ListWorkloads(ctx, client, namespace)
+	var names []string
+	for _, w := range workloads {
+		if kind, _, ok := parseWorkloadName(prefix + "/" + w.Meta().Name); ok && kind == w.Kind() {
+			names = append(names, prefix+"/"+w.Meta().Name)
+		}
 	}
 	return names, directive
 }

@@ -18,8 +18,22 @@ type engineFlags struct {
 }
 
 func (e *engineFlags) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&e.namespace, "namespace", "n", "default", "namespace of objects that do not specify one")
+	e.addConfigFlags(cmd)
+}
+
+// addFlagsWithCluster adds the flags of a command that can also read a cluster. The namespace is then that of the
+// cluster.
+func (e *engineFlags) addFlagsWithCluster(cmd *cobra.Command, cluster *clusterFlags) {
+	cluster.addFlags(cmd)
+	cmd.Flags().Lookup("namespace").Usage =
+		"namespace of objects that do not specify one (default: default; in a cluster, the namespace of the context)"
+	e.addConfigFlags(cmd)
+}
+
+// addConfigFlags adds the flags of the configuration of the webhook.
+func (e *engineFlags) addConfigFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&e.namespace, "namespace", "n", "default", "namespace of objects that do not specify one")
 	f.StringVar(&e.clusterDomain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
 	f.StringVar(&e.agentImage, "agent-image", "",
 		"image of the manager of the cluster, which contains the agent for gangs without ssh (default: a placeholder)")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,16 +10,20 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/policy/suite"
 )
 
 // explainOptions are the flags of rollcall explain.
 type explainOptions struct {
-	inject injectOptions
-	output string
+	inject  injectOptions
+	cluster clusterFlags
+	output  string
 }
 
 // explainedWorkload is a workload with what admission adds to it. Its JSON fields are stable.
@@ -30,44 +36,98 @@ type explainedWorkload struct {
 	Additions []injectors.Explanation `json:"additions"`
 }
 
-const explainLong = `Explain what admission adds to the workloads of a file, or to sample gangs of a
-framework: each value, its purpose, what happens to another value of yours, and the key
-that changes it. The command does not contact a cluster.
+const explainLong = `Explain what admission adds to the workloads of a file, to an object of the cluster, or
+to sample gangs of a framework: each value, its purpose, what happens to another value of
+yours, and the key that changes it.
+
+For an object, the command prints the values that the webhook of the cluster added, from
+the record in the object, and those that a policy set. It marks values that somebody
+changed since. This needs permission to get the object, and no flags of the engine. For a
+file or a framework, the command does not contact a cluster.
 
 Exit codes:
   0  success
-  1  a workload would be denied; rollcall vet shows all mistakes
+  1  a workload would be denied, and rollcall vet shows all mistakes; or the object does
+     not exist, was not injected, or cannot be read
   2  the command is invalid, or a document cannot be read`
 
 func newExplainCommand() *cobra.Command {
 	o := explainOptions{output: outputText}
 	cmd := &cobra.Command{
-		Use:   "explain (-f FILE | FRAMEWORK)",
+		Use:   "explain (-f FILE | KIND/NAME | FRAMEWORK)",
 		Short: "Explain what admission adds to a workload, and why",
 		Long:  explainLong,
 		Example: `  rollcall explain -f job.yaml
+  rollcall explain job/train --namespace team
   rollcall explain ` + injectors.Builtin()[0].Framework().Name + `
   rollcall explain -f job.yaml -o json | jq -r '.[].additions[] | select(.changedBy) | .name'`,
-		Args:      allowOneArgument,
-		ValidArgs: injectors.Builtin().Frameworks().Names(),
+		Args: allowOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && strings.Contains(args[0], "/") && len(o.inject.files) == 0 {
+				client, namespace, err := o.cluster.connect()
+				if err != nil {
+					return err
+				}
+				return o.explainObject(cmd.Context(), client, namespace, args[0], cmd.OutOrStdout())
+			}
+			o.inject.engine.namespace = cmp.Or(o.cluster.namespace, metav1.NamespaceDefault)
 			workloads, err := o.readWorkloads(cmd.InOrStdin(), args)
 			if err != nil {
 				return err
 			}
-			return o.explain(cmd.OutOrStdout(), workloads)
+			return o.explainWorkloads(workloads, cmd.OutOrStdout())
 		},
 	}
 	addFilenameFlag(cmd, &o.inject.files, "filename", "f", filenameUsage)
-	o.inject.engine.addFlags(cmd)
+	o.inject.engine.addFlagsWithCluster(cmd, &o.cluster)
+	cmd.ValidArgsFunction = o.cluster.completeWorkload
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON, outputYAML)
 	return cmd
+}
+
+// workloadKinds are the kinds of the objects that the command explains.
+var workloadKinds = []servedKind{
+	{APIResource: metav1.APIResource{Name: "jobs", SingularName: "job", Kind: string(gang.Job)}},
+	{APIResource: metav1.APIResource{
+		Name: "statefulsets", SingularName: "statefulset", Kind: string(gang.StatefulSet), ShortNames: []string{"sts"},
+	}},
+}
+
+// parseWorkloadName returns the parts of KIND/NAME; false for other kinds than those of workloads, and without a name.
+func parseWorkloadName(object string) (kind gang.Kind, name string, ok bool) {
+	for _, k := range workloadKinds {
+		if names, _ := matchArguments(k, []string{object}); len(names) == 1 && names[0] != "" {
+			return gang.Kind(k.Kind), names[0], true
+		}
+	}
+	return "", "", false
+}
+
+// explainObject prints what admission added to KIND/NAME of a cluster.
+func (o *explainOptions) explainObject(
+	ctx context.Context, client kubernetes.Interface, namespace, object string, out io.Writer,
+) error {
+	kind, name, ok := parseWorkloadName(object)
+	if !ok {
+		return newUsageError(fmt.Errorf("%q: use job/NAME or statefulset/NAME", object))
+	}
+	w, err := inspect.GetWorkload(ctx, client, kind, namespace, name)
+	if err != nil {
+		return err
+	}
+	if !w.IsInjected() {
+		return fmt.Errorf("%s in namespace %s was not injected: it has no label %s, or no webhook of Rollcall "+
+			"admitted it; rollcall check finds the cause", object, namespace, gang.LabelFramework)
+	}
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	return o.explain(engine.ExplainAdmitted, []gang.Workload{w}, "cannot be explained by this version", out)
 }
 
 // readWorkloads returns the sample workloads of a framework, or the labeled workloads of the files.
 func (o *explainOptions) readWorkloads(stdin io.Reader, args []string) ([]gang.Workload, error) {
 	if (len(args) == 1) == (len(o.inject.files) > 0) {
-		return nil, newUsageError(errors.New("set either --filename or the name of a framework"))
+		return nil, newUsageError(errors.New(
+			"set one of --filename, the name of a framework, and the kind and name of an object, such as job/train"))
 	}
 	if len(args) == 1 {
 		if _, ok := injectors.Builtin().Frameworks().Find(args[0]); !ok {
@@ -90,18 +150,26 @@ func (o *explainOptions) readWorkloads(stdin io.Reader, args []string) ([]gang.W
 	return workloads, nil
 }
 
-// explain prints what admission adds to the workloads.
-func (o *explainOptions) explain(out io.Writer, workloads []gang.Workload) error {
+// explainWorkloads prints what admission would add to workloads.
+func (o *explainOptions) explainWorkloads(workloads []gang.Workload, out io.Writer) error {
 	engine, err := o.inject.engine.newEngine()
 	if err != nil {
 		return newUsageError(err)
 	}
+	return o.explain(engine.Explain, workloads, "would be denied", out)
+}
+
+// explain prints the explanations of workloads. The text problem describes a workload that has none.
+func (o *explainOptions) explain(
+	explain func(gang.Workload) (gang.Gang, []injectors.Explanation, error),
+	workloads []gang.Workload, problem string, out io.Writer,
+) error {
 	var explained []explainedWorkload
 	for _, w := range workloads {
-		object := strings.ToLower(string(w.Kind())) + "/" + w.Meta().Name
-		g, additions, err := engine.Explain(w)
+		object := objectName(w)
+		g, additions, err := explain(w)
 		if err != nil {
-			return fmt.Errorf("%s would be denied: %s", object, strings.Join(injectors.DenialCauses(err), "; "))
+			return fmt.Errorf("%s %s: %s", object, problem, strings.Join(injectors.DenialCauses(err), "; "))
 		}
 		explained = append(explained, explainedWorkload{
 			Object: object, Framework: g.Framework.Name, Role: g.Role, Pods: g.OwnMember().Size, Size: g.Size,
@@ -118,6 +186,11 @@ func (o *explainOptions) explain(out io.Writer, workloads []gang.Workload) error
 		printExplained(wrapForTerminal(out), w)
 	}
 	return nil
+}
+
+// objectName returns the kind and the name of a workload, such as job/train.
+func objectName(w gang.Workload) string {
+	return strings.ToLower(string(w.Kind())) + "/" + cmp.Or(w.Meta().Name, w.Meta().GenerateName)
 }
 
 func printExplained(out io.Writer, w explainedWorkload) {
@@ -141,6 +214,9 @@ func printExplained(out io.Writer, w explainedWorkload) {
 		}
 		if a.ChangedBy != "" {
 			why += "; to change it: " + a.ChangedBy
+		}
+		if a.Edited {
+			why += "; changed or removed since admission"
 		}
 		fmt.Fprintf(out, "  %s\n      %s\n", line, why)
 	}
