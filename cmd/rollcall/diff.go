@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
@@ -16,27 +18,56 @@ import (
 )
 
 const diffLong = `Print the difference between manifests and what the webhook admits, as a unified diff.
-The command does not contact a cluster. To compare a manifest with the objects of a
-cluster, use kubectl diff, which calls the webhook of the cluster.
+The command does not contact a cluster.
+
+With --cluster, print instead what kubectl apply would change in the Jobs and StatefulSets
+of a cluster. The command merges each manifest with its object as kubectl apply does. The
+API server answers a dry run of the change, through all webhooks, and stores nothing. The
+difference has no status and no fields that the API server manages. This needs the
+permissions of kubectl apply: to get, create and patch Jobs and StatefulSets. If the API
+server would reject a change, the difference shows what the manifest requests. For objects
+of other kinds, use kubectl diff.
 
 Exit codes:
-  0  admission changes nothing
-  1  admission changes a document, or denies a workload
-  2  the command is invalid, or a document cannot be read`
+  0  nothing changes
+  1  a document or an object changes, or the webhook or the cluster rejects it
+  2  the command is invalid, or a document or the cluster cannot be read`
 
 func newDiffCommand() *cobra.Command {
 	o := injectOptions{output: outputYAML}
+	cluster, useCluster := clusterFlags{}, false
 	cmd := &cobra.Command{
-		Use:     "diff -f FILE",
-		Short:   "Print what the webhook changes in manifests",
-		Long:    diffLong,
-		Example: "  " + programName + " diff -f job.yaml",
-		Args:    rejectFileArguments,
+		Use:   "diff -f FILE",
+		Short: "Print what the webhook changes in manifests, or what they change in a cluster",
+		Long:  diffLong,
+		Example: `  rollcall diff -f job.yaml
+  rollcall diff -f job.yaml --cluster --namespace team`,
+		Args: rejectFileArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.diff(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			o.engine.namespace = cmp.Or(cluster.namespace, metav1.NamespaceDefault)
+			if !useCluster {
+				return o.diff(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			for _, name := range []string{"policy", "cluster-domain", "agent-image", "kubernetes-version"} {
+				if cmd.Flags().Changed(name) {
+					return newUsageError(fmt.Errorf("--%s: must not be set with --cluster, whose webhook has its own", name))
+				}
+			}
+			docs, err := o.readDocuments(cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			d, err := newClusterDiffer(cluster, cmd.ErrOrStderr())
+			if err != nil {
+				return newUsageError(err)
+			}
+			return d.diff(cmd.Context(), docs, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.addInputFlags(cmd)
+	addFilenameFlag(cmd, &o.files, "filename", "f", filenameUsage)
+	o.engine.addFlagsWithCluster(cmd, &cluster)
+	o.addPolicyFlag(cmd)
+	cmd.Flags().BoolVar(&useCluster, "cluster", false, "what the manifests change in a cluster")
 	return cmd
 }
 
@@ -57,20 +88,21 @@ func (o injectOptions) diff(stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(before), B: difflib.SplitLines(after),
-		FromFile: "manifest", ToFile: "admitted", Context: 3,
-	})
-	if err != nil {
-		return fmt.Errorf("comparing the manifests: %w", err)
-	}
-	if text == "" {
-		return nil
-	}
-	if _, err := io.WriteString(stdout, text); err != nil {
+	if changed, err := printDiff(stdout, "manifest", "admitted", before, after); err != nil || !changed {
 		return err
 	}
 	return errFindings
+}
+
+// printDiff prints the difference of two texts with their names, and reports whether they differ.
+func printDiff(out io.Writer, from, to, before, after string) (changed bool, err error) {
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(before), B: difflib.SplitLines(after), FromFile: from, ToFile: to, Context: 3,
+	})
+	if err != nil {
+		return false, fmt.Errorf("comparing the manifests: %w", err)
+	}
+	return text != "", writeOutput(out, []byte(text))
 }
 
 // formatForDiff returns documents as YAML with sorted keys and without comments, so that only values differ. It

@@ -70,6 +70,10 @@ func newInjectCommand() *cobra.Command {
 func (o *injectOptions) addInputFlags(cmd *cobra.Command) {
 	addFilenameFlag(cmd, &o.files, "filename", "f", filenameUsage)
 	o.engine.addFlags(cmd)
+	o.addPolicyFlag(cmd)
+}
+
+func (o *injectOptions) addPolicyFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.policy, "policy", "", "policy file whose defaults the workloads get")
 	mustMarkFilename(cmd, "policy", "yaml", "yml")
 }

@@ -15,8 +15,9 @@ in a cluster.
 inject, diff, explain, vet, migrate and frameworks run the engine of Rollcall's
 admission webhook without a cluster. They show the result before you apply
 anything. policy checks and tests policies for gangs, also without a cluster. With
---from-cluster, migrate reads jobs from a cluster, and with --cluster, policy reads
-gangs. run creates a gang. status, logs and report read gangs from a cluster with your
+--from-cluster, migrate reads jobs from a cluster. With --cluster, policy reads gangs,
+and diff compares manifests with objects. explain KIND/NAME explains an object. run
+creates a gang. status, logs and report read gangs from a cluster with your
 permissions. exec and port-forward run kubectl for the pods of ranks. detach ends the
 management of gangs by Rollcall. check verifies an installation.
 

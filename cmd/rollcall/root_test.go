@@ -55,6 +55,15 @@ func TestUsageErrors(t *testing.T) {
 		"check of an unknown status": {
 			args: []string{"check", "--fail-on=info", kubeconfig}, want: "error, warning, unknown or never",
 		},
+		"explain an object of an unknown kind": {
+			args: []string{"explain", "pod/train", kubeconfig}, want: "use job/NAME or statefulset/NAME",
+		},
+		"diff with a policy and a cluster": {
+			args: []string{"diff", "-f", "-", "--cluster", "--policy", "a.yaml", kubeconfig}, want: "--policy: must not be set",
+		},
+		"diff of a cluster that does not answer": {
+			args: []string{"diff", "-f", "../../examples/pytorch/job.yaml", "--cluster", kubeconfig}, want: "connection refused",
+		},
 		"version with an argument": {args: []string{"version", "1"}, want: "unknown command"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,18 +171,22 @@ func TestCompletion(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"frameworks":             {args: []string{"frameworks", "py"}, want: []string{"pytorch\n", noFiles}},
-		"formats of inject":      {args: []string{"inject", "-o", ""}, want: []string{"yaml\n", "json\n", noFiles}},
-		"formats of vet":         {args: []string{"vet", "-o", ""}, want: []string{"text\n", "json\n", "sarif\n", noFiles}},
-		"severities":             {args: []string{"vet", "--fail-on", ""}, want: []string{"error\n", "never\n", noFiles}},
-		"checks":                 {args: []string{"vet", "--explain", "NoMem"}, want: []string{"NoMemoryLimit\n", noFiles}},
-		"target frameworks":      {args: []string{"migrate", "--framework", "j"}, want: []string{"jax\n", noFiles}},
-		"a gang for a report":    {args: []string{"report", kubeconfig, ""}, want: []string{noFiles}},
-		"files of reports":       {args: []string{"report", "train", "-o", ""}, want: []string{"html\n", onlyExtensions}},
-		"frameworks of run":      {args: []string{"run", "a", "--framework", "ja"}, want: []string{"jax\n", noFiles}},
-		"contexts":               {args: []string{"status", kubeconfig, "--context", ""}, want: []string{"none\n", noFiles}},
-		"files of manifests":     {args: []string{"inject", "-f", ""}, want: []string{"yaml\n", onlyExtensions}},
-		"a gang without cluster": {args: []string{"status", kubeconfig, ""}, want: []string{noFiles}},
+		"frameworks":          {args: []string{"frameworks", "py"}, want: []string{"pytorch\n", noFiles}},
+		"formats of inject":   {args: []string{"inject", "-o", ""}, want: []string{"yaml\n", "json\n", noFiles}},
+		"formats of vet":      {args: []string{"vet", "-o", ""}, want: []string{"text\n", "json\n", "sarif\n", noFiles}},
+		"severities":          {args: []string{"vet", "--fail-on", ""}, want: []string{"error\n", "never\n", noFiles}},
+		"checks":              {args: []string{"vet", "--explain", "NoMem"}, want: []string{"NoMemoryLimit\n", noFiles}},
+		"target frameworks":   {args: []string{"migrate", "--framework", "j"}, want: []string{"jax\n", noFiles}},
+		"a gang for a report": {args: []string{"report", kubeconfig, ""}, want: []string{noFiles}},
+		"files of reports":    {args: []string{"report", "train", "-o", ""}, want: []string{"html\n", onlyExtensions}},
+		"frameworks of run":   {args: []string{"run", "a", "--framework", "ja"}, want: []string{"jax\n", noFiles}},
+		"contexts":            {args: []string{"status", kubeconfig, "--context", ""}, want: []string{"none\n", noFiles}},
+		"files of manifests":  {args: []string{"inject", "-f", ""}, want: []string{"yaml\n", onlyExtensions}},
+		"objects to explain": {
+			args: []string{"explain", kubeconfig, ""}, want: []string{"pytorch\n", "job/\n", "statefulset/\n", ":6\n"},
+		},
+		"an object without cluster": {args: []string{"explain", kubeconfig, "job/"}, want: []string{noFiles}},
+		"a gang without cluster":    {args: []string{"status", kubeconfig, ""}, want: []string{noFiles}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdout, _, err := runCommand(t, "", append([]string{"__complete"}, c.args...)...)
@@ -211,7 +224,8 @@ func TestOldestKubernetes(t *testing.T) {
 func TestWithoutCluster(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
-	for _, args := range [][]string{{"status"}, {"check", "--pre"}, {"logs", "train"}, {"migrate", "--from-cluster"}} {
+	for _, args := range [][]string{{"status"}, {"check", "--pre"}, {"logs", "train"}, {"migrate", "--from-cluster"},
+		{"explain", "job/train"}, {"diff", "--cluster", "-f", "-"}} {
 		if _, _, err := runCommand(t, "", args...); err == nil || !strings.Contains(err.Error(), "no cluster is selected") {
 			t.Errorf("%v: error %v, want that no cluster is selected", args, err)
 		}

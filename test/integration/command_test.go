@@ -27,6 +27,7 @@ func testCommand(t *testing.T, m *manager, ns string) {
 	m.runFakeKubelet(t, ns, nil)
 	r := &testGang{manager: m, t: t, ns: ns, jobs: []string{"train"}}
 	r.waitForPhase(lifecycle.Running, 0)
+	testCommandOnObject(t, newCommand)
 	watch := newCommand("status", "train", "--watch")
 	out, err := watch.StdoutPipe()
 	if err == nil {
@@ -69,6 +70,57 @@ func testCommand(t *testing.T, m *manager, ns string) {
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the report does not contain %q", want)
+		}
+	}
+}
+
+// testCommandOnObject explains the Job train, and compares manifests with it through the webhook of the cluster.
+func testCommandOnObject(t *testing.T, newCommand func(name string, args ...string) *exec.Cmd) {
+	explanation, err := newCommand("explain", "job/train").CombinedOutput()
+	if err != nil || !strings.Contains(string(explanation), "variable MASTER_ADDR: train-0.train.") {
+		t.Errorf("rollcall explain: %v\n%s", err, explanation)
+	}
+	if strings.Contains(string(explanation), "since admission") {
+		t.Errorf("rollcall explain reports an edited value:\n%s", explanation)
+	}
+	manifest, err := newCommand("run", "train", "--framework=pytorch", "--size=3", "--image=train:1", "--dry-run",
+		"--", "torchrun", "train.py").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		old, new string // what changes in the manifest
+		wantCode int
+		want     []string // parts of the output; empty for no output
+	}{
+		"the same manifest": {},
+		"a label": {
+			old: "labels:", new: "labels:\n    owner: anna", wantCode: 1, want: []string{"\n+    owner: anna\n"},
+		},
+		"the image": {
+			old: "train:1", new: "train:2", wantCode: 1, want: []string{
+				"\n-        image: train:1\n+        image: train:2\n", "spec.template: field is immutable; recreate",
+			},
+		},
+		"a new Job": {
+			old: "name: train\n", new: "name: other\n", wantCode: 1,
+			want: []string{"\n+    rollcall.training/injected: record", "\n+          value: other-0.other."},
+		},
+		"a workload that is denied": {
+			old: "name: train\n", new: "name: other\n  annotations: {rollcall.training/port: x}\n", wantCode: 1,
+			want: []string{"error: job/other: metadata.annotations[rollcall.training/port]"},
+		},
+	} {
+		diff := newCommand("diff", "-f", "-", "--cluster")
+		diff.Stdin = strings.NewReader(strings.Replace(string(manifest), c.old, c.new, 1))
+		out, err := diff.CombinedOutput()
+		if code := diff.ProcessState.ExitCode(); code != c.wantCode || len(c.want) == 0 && len(out) > 0 {
+			t.Errorf("rollcall diff of %s: exit code %d, want %d: %v\n%s", name, code, c.wantCode, err, out)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("rollcall diff of %s does not print %q:\n%s", name, want, out)
+			}
 		}
 	}
 }
