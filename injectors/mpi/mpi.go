@@ -13,7 +13,7 @@ var launchers = []gang.LauncherProgram{{
 	Switches: "allow-run-as-root tag-output timestamp-output report-bindings display-map display-allocation " +
 		"q v verbose",
 	Values: "np n c x bind-to map-by rank-by N npernode ppr wdir wd prefix output hostfile", Pairs: "mca",
-	ProcessFlags: "np n c", SSHParameters: "plm_rsh_args plm_ssh_args",
+	ProcessFlags: "np n c", HostProcessFlags: "npernode ppn perhost map-by", SSHParameters: "plm_rsh_args plm_ssh_args",
 }}
 
 // Injector is the injector for MPI. The zero value is ready to use.

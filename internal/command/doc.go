@@ -8,8 +8,8 @@
 // with its arguments. [Launchers.Find] recognizes launchers, such as torchrun, in all of their
 // spellings.
 //
-// [Scanner.Scan] and [ScanProcessCounts] only read words. Admission uses them, because they need little time for
-// each input.
+// [Scanner.Scan], [ScanProcessCounts] and [ScanFlags] only read words. Admission uses the first two, because they
+// need little time for each input. ScanFlags also finds flags after those that no table has.
 //
 // The knowledge about programs is data. A table of this package contains the wrappers that start another
 // program. The launchers are facts of the frameworks: each folder below injectors lists its own, and callers

@@ -26,6 +26,8 @@ type LauncherProgram struct {
 	RankFlag string
 	// ProcessFlags are the flags with the number of processes on all hosts. They need hosts with slots.
 	ProcessFlags string
+	// HostProcessFlags are the flags with the number of processes on each host.
+	HostProcessFlags string
 	// HostFlags are the flags with which the launcher does not use only its own host, or starts nothing. Empty
 	// means that it needs no flag for other hosts, or never uses them.
 	HostFlags string

@@ -4,6 +4,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -77,6 +78,49 @@ func (s Scanner) scanLine(line string) string {
 func runsProgram(line string) bool {
 	words := strings.Fields(line[:min(len(line), 256)])
 	return len(words) > 1 && words[1] == "run"
+}
+
+// ScannedFlag is a flag in the words of a command.
+type ScannedFlag struct {
+	// Name is the flag as it is written, with its dashes.
+	Name string
+	// Value is the text after the flag, up to the next space, quote or semicolon. It is the next word if the flag has
+	// no value.
+	Value string
+}
+
+// Number returns the number in the value of a flag, such as 4, or ppr:4:node of Open MPI. It is 0 if there is none.
+func (f ScannedFlag) Number() int {
+	first, _, _ := strings.Cut(strings.TrimPrefix(f.Value, "ppr:"), ":")
+	n, _ := strconv.Atoi(first)
+	return n
+}
+
+// ScanFlags returns the flags of a list, as in [LauncherProgram], that a command contains. Like [Scanner.Scan], it
+// reads words and does not parse the shell.
+func ScanFlags(words []string, names string) []ScannedFlag {
+	parts := strings.FieldsFunc(strings.Join(words, " "), func(r rune) bool {
+		return strings.ContainsRune(" \t\n='\";\\", r)
+	})
+	parts = append(parts, "") // after a flag at the end
+	var found []ScannedFlag
+	for i, part := range parts {
+		name := strings.ReplaceAll(strings.TrimLeft(part, "-"), "_", "-")
+		if strings.HasPrefix(part, "-") && ContainsFlag(names, name) {
+			found = append(found, ScannedFlag{Name: part, Value: parts[i+1]})
+		}
+	}
+	return found
+}
+
+// ScanFlags returns the flags of a list in all arguments of a launcher, and not only in those that [Launch.Flags]
+// understands.
+func (l Launch) ScanFlags(names string) []ScannedFlag {
+	var words []string
+	for _, a := range l.Args {
+		words = append(words, a.Text)
+	}
+	return ScanFlags(words, names)
 }
 
 // processCountFlag matches the flag of torchrun and colossalai with a number or a variable.

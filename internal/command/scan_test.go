@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -58,5 +59,21 @@ func TestScanProcessCounts(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"", "GPUS", "N"}, variables); diff != "" {
 		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+}
+
+func TestScanFlags(t *testing.T) {
+	var got []string
+	words := []string{
+		"sh", "-c", "torchrun --nnodes=2 \\\n --num_machines \"3\" --nnodesx=4; a --nnodes 1:3", "--map-by", "ppr:8:node", "--nnodes",
+	}
+	for _, f := range command.ScanFlags(words, "nnodes num-machines map-by") {
+		got = append(got, fmt.Sprintf("%s %s %d", f.Name, f.Value, f.Number()))
+	}
+	want := []string{
+		"--nnodes 2 2", "--num_machines 3 3", "--nnodes 1:3 1", "--map-by ppr:8:node 8", "--nnodes  0",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flags (-want +got):\n%s", diff)
 	}
 }

@@ -46,6 +46,7 @@ type SSHD struct {
 // servicesOfSSHD are the calls that start the server as a service; the third is /etc/init.d/ssh start.
 var servicesOfSSHD = []string{
 	"service ssh start", "service sshd start", "ssh start", "systemctl start ssh", "systemctl start sshd",
+	"rc-service ssh start", "rc-service sshd start",
 }
 
 // SSHD returns the program as a call of an SSH server. It returns false for other programs.

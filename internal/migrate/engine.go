@@ -134,8 +134,7 @@ type identity struct {
 }
 
 func objectIdentity(o manifest.Object) identity {
-	gv, _ := schema.ParseGroupVersion(o.APIVersion) // the API server reports an invalid version
-	return identity{schema.GroupKind{Group: gv.Group, Kind: o.Kind}, o.Namespace, o.Name}
+	return identity{schema.GroupKind{Group: o.APIGroup(), Kind: o.Kind}, o.Namespace, o.Name}
 }
 
 // addPassthrough adds the objects that pass through.

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate/source"
@@ -38,22 +37,12 @@ func (c configMapTexts) addDocuments(docs []*manifest.Document) {
 // findReferenced returns the values of the ConfigMaps whose names are strings in the objects. A job
 // thereby sees the scripts that it mounts, and not those of other jobs.
 func (c configMapTexts) findReferenced(objects ...[]byte) []string {
-	found := map[string]bool{}
-	for _, text := range objects {
-		decoder := json.NewDecoder(bytes.NewReader(text))
-		for {
-			token, err := decoder.Token()
-			if err != nil {
-				break // the end: the text was parsed before
-			}
-			if word, ok := token.(string); ok && c[word] != nil {
-				found[word] = true
-			}
-		}
-	}
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		out = append(out, c[name]...)
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		quoted, _ := json.Marshal(name)
+		if slices.ContainsFunc(objects, func(text []byte) bool { return bytes.Contains(text, quoted) }) {
+			out = append(out, c[name]...)
+		}
 	}
 	return out
 }
@@ -75,8 +64,7 @@ type trainingRuntime struct {
 
 // isRuntime reports whether the object is a TrainingRuntime or a ClusterTrainingRuntime.
 func isRuntime(o manifest.Object) bool {
-	gv, err := schema.ParseGroupVersion(o.APIVersion)
-	return err == nil && gv.Group == trainer.Group && trainer.IsRuntimeKind(o.Kind)
+	return o.APIGroup() == trainer.Group && trainer.IsRuntimeKind(o.Kind)
 }
 
 func (c *runtimeCatalog) addDocuments(docs []*manifest.Document) {
@@ -101,15 +89,14 @@ func (c *runtimeCatalog) findTree(kind, namespace, name string) map[string]any {
 }
 
 func (c *runtimeCatalog) find(kind, namespace, name string) *trainingRuntime {
-	i := slices.IndexFunc(c.runtimes, func(t *trainingRuntime) bool {
+	for _, t := range c.runtimes {
 		isVisible := kind == trainer.KindClusterTrainingRuntime ||
 			cmp.Or(t.object.Namespace, c.namespace) == cmp.Or(namespace, c.namespace)
-		return t.object.Kind == kind && t.object.Name == name && isVisible
-	})
-	if i < 0 {
-		return nil
+		if t.object.Kind == kind && t.object.Name == name && isVisible {
+			return t
+		}
 	}
-	return c.runtimes[i]
+	return nil
 }
 
 // findUsed returns the runtime that a TrainJob names; nil for all other objects.
@@ -133,8 +120,7 @@ func (c *runtimeCatalog) recordUse(job manifest.Object, report Report) {
 func (c *runtimeCatalog) reportRuntime(o manifest.Object) Report {
 	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: o.Kind + " " + o.Name}
 	for _, t := range c.runtimes {
-		if t.object.Document != o.Document || t.object.Kind != o.Kind || t.object.Namespace != o.Namespace ||
-			t.object.Name != o.Name {
+		if t.object.Document != o.Document || objectIdentity(t.object) != objectIdentity(o) {
 			continue
 		}
 		for _, user := range t.users {

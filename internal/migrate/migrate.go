@@ -293,11 +293,6 @@ func (m Migrator) namespaceOrDefault(namespace string) string {
 
 // kubectlName returns the name of an object as kubectl prints it: job.batch/train.
 func kubectlName(obj runtime.Object) string {
-	gvk := obj.GetObjectKind().GroupVersionKind()
-	kind := strings.ToLower(gvk.Kind)
-	if gvk.Group != "" {
-		kind += "." + gvk.Group
-	}
 	name, _ := meta.NewAccessor().Name(obj) // all objects have metadata
-	return kind + "/" + name
+	return strings.ToLower(obj.GetObjectKind().GroupVersionKind().GroupKind().String()) + "/" + name
 }

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/manifest"
@@ -129,20 +130,16 @@ func parseSelector(path string, tree map[string]any) []selectorTerm {
 			out = append(out, selectorTerm{labelsPath, key, value})
 		}
 	}
-	path = strings.TrimSuffix(path, ".matchLabels")
-	expressions, _ := tree["matchExpressions"].([]any)
-	for i, item := range expressions {
-		e, _ := item.(map[string]any)
-		key, _ := e["key"].(string)
-		at := fmt.Sprintf("%s.matchExpressions[%d]", path, i)
-		values, _ := e["values"].([]any)
-		if len(values) == 0 {
-			out = append(out, selectorTerm{at, key, ""})
+	var selector metav1.LabelSelector
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(tree, &selector) != nil {
+		return out // a map of labels
+	}
+	for i, e := range selector.MatchExpressions {
+		if len(e.Values) == 0 {
+			e.Values = []string{""} // any value
 		}
-		for _, value := range values {
-			if text, ok := value.(string); ok {
-				out = append(out, selectorTerm{at, key, text})
-			}
+		for _, value := range e.Values {
+			out = append(out, selectorTerm{fmt.Sprintf("%s.matchExpressions[%d]", path, i), e.Key, value})
 		}
 	}
 	return out

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
 	"rollcall.training/internal/vet"
 )
@@ -134,7 +134,7 @@ func (r Report) writeText(out *strings.Builder, all bool) {
 	if n := r.Count(source.Preserved); all {
 		r.writeEntries(out, source.Preserved, all)
 	} else if n > 0 || len(r.Outputs) > 0 {
-		fmt.Fprintf(out, "  preserved %s\n", ir.FormatCount(n, "field"))
+		fmt.Fprintf(out, "  preserved %s\n", gang.FormatCount(n, "field"))
 	}
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(out, "  warning   %s\n", warning)

@@ -3,11 +3,9 @@ package migrate
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/detection"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
@@ -22,13 +21,8 @@ import (
 
 // isWorkload reports whether the object is a Job or a StatefulSet.
 func isWorkload(o manifest.Object) bool {
-	switch gang.Kind(o.Kind) {
-	case gang.Job:
-		return o.APIVersion == batchv1.SchemeGroupVersion.String()
-	case gang.StatefulSet:
-		return o.APIVersion == appsv1.SchemeGroupVersion.String()
-	}
-	return false
+	w, ok := gang.NewWorkload(gang.Kind(o.Kind))
+	return ok && o.APIVersion == w.GroupKind().Group+"/v1"
 }
 
 // migrateWorkload makes a gang of a Job or a StatefulSet that a user wrote. A workload that is not a
@@ -122,7 +116,7 @@ type workloadConverter struct {
 // chooseFramework returns the framework of a workload without the label, or why the workload is not a gang.
 func (c workloadConverter) chooseFramework() (framework, reason string) {
 	w, pod, chosen := c.w, &c.w.Template().Spec, c.Context.Framework
-	detected, evidence := ir.DetectFramework(c.Context.Frameworks, pod)
+	detected, evidence := detection.FindFramework(c.Context.Frameworks, pod)
 	hasHostnames := w.StatefulSet != nil || pod.Subdomain != "" ||
 		w.Job != nil && ptr.Deref(w.Job.Spec.CompletionMode, "") == batchv1.IndexedCompletion
 	switch {
@@ -162,11 +156,7 @@ func (c workloadConverter) setCompletions() {
 // removeInjectedVars removes the variables that Rollcall sets, and sets the annotations that they imply.
 func (c workloadConverter) removeInjectedVars() {
 	injection := c.Context.Inject(c.w)
-	for _, key := range slices.Sorted(maps.Keys(injection.Settings)) {
-		if meta := c.w.Meta(); meta.Annotations[key] == "" {
-			metav1.SetMetaDataAnnotation(meta, key, injection.Settings[key])
-		}
-	}
+	c.w.Meta().Annotations = ir.MergeMaps(injection.Settings, c.w.Meta().Annotations)
 	containers := ir.TrainingContainers(&c.w.Template().Spec, injection.TrainingContainers)
 	ir.RemoveInjectedVars(containers, injection, func(container, name string) source.Field {
 		return ir.FindEnvField(c.template, container, name)
@@ -181,10 +171,8 @@ func (c workloadConverter) removeSubdomain() {
 		return
 	}
 	name := regexp.MustCompile(`(?:^|[^-0-9A-Za-z])` + regexp.QuoteMeta(spec.Subdomain) + `(?:$|[^-0-9A-Za-z])`)
-	found := slices.ContainsFunc(c.Context.ConfigMapTexts, name.MatchString)
-	for _, container := range ir.ListContainers(spec) {
-		ir.VisitTexts(container, func(text *string) { found = found || name.MatchString(*text) })
-	}
+	found := slices.ContainsFunc(c.Context.ConfigMapTexts, name.MatchString) ||
+		ir.FindInTexts(name, ir.ListContainers(spec)...) != ""
 	if found && spec.Subdomain != c.w.Meta().Name {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/command"
-	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/detection"
 )
 
 // rollcallDomain is the domain of all keys of Rollcall.
@@ -145,11 +145,11 @@ func checkLauncherWithoutLabel(r *reporter, o *inputObject) {
 	if r.hasIssues(o, checkLabelMisplaced, checkLabelMisspelled, checkLabelMissing) || r.startsOnePod(pod) {
 		return
 	}
-	framework, launcher := ir.DetectLauncher(r.admission.Engine.Frameworks(), pod)
-	if framework == "" {
+	framework, launcher := detection.FindLauncher(r.admission.Engine.Frameworks(), pod)
+	if launcher == "" {
 		return
 	}
-	r.add(o.fieldPath("metadata.labels"), fmt.Sprintf("add the label %s: %s", gang.LabelFramework, framework),
+	r.add(o.fieldPath("metadata.labels"), fmt.Sprintf("add the label %s: %s", gang.LabelFramework, framework.Name),
 		"runs %s in %d pods, but without the label %s it is not a gang", launcher, o.workload.Ranks(), gang.LabelFramework)
 }
 

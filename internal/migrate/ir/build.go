@@ -85,16 +85,13 @@ func (b *Gang) Build() []runtime.Object {
 
 func (b *Gang) hasLauncher() bool {
 	framework, _ := b.Frameworks.Find(b.Framework)
-	return framework.HasLauncher && slices.ContainsFunc(b.Roles, func(r Role) bool { return r.Name == gang.RoleLauncher })
+	return framework.HasLauncher && b.FindRole(gang.RoleLauncher) != nil
 }
 
 // String returns the name as kubectl prints it: job.batch/train.
 func (r WorkloadRef) String() string {
-	group := batchv1.GroupName
-	if r.Kind == string(gang.StatefulSet) {
-		group = appsv1.GroupName
-	}
-	return strings.ToLower(r.Kind) + "." + group + "/" + r.Name
+	w, _ := gang.NewWorkload(gang.Kind(r.Kind))
+	return strings.ToLower(w.GroupKind().String()) + "/" + r.Name
 }
 
 func (w *plannedWorkload) workloadRef() WorkloadRef {
@@ -121,15 +118,14 @@ func (b *Gang) LocateRole(role string) (WorkloadRef, int32) {
 
 // HostNames returns the hostnames of a role's pods within the namespace, for the roles that b has so far.
 func (b *Gang) HostNames(role string) []string {
+	r := b.FindRole(role)
+	if r == nil {
+		return nil
+	}
 	at, first := b.LocateRole(role)
 	var out []string
-	for _, r := range b.Roles {
-		if r.Name != role {
-			continue
-		}
-		for i := range r.Pods {
-			out = append(out, fmt.Sprintf("%s-%d.%s", at.Name, first+i, b.Name))
-		}
+	for i := range r.Pods {
+		out = append(out, fmt.Sprintf("%s-%d.%s", at.Name, first+i, b.Name))
 	}
 	return out
 }
@@ -142,10 +138,9 @@ func (b *Gang) planWorkloads() []plannedWorkload {
 	if b.fitsOneWorkload() {
 		first := b.Roles[0]
 		w := plannedWorkload{Role: first, workloadName: b.Name, roles: b.Roles}
-		w.Pods, w.RollcallAnnotations = 0, map[string]string{}
+		w.Pods = b.PodCount()
 		for _, r := range b.Roles {
-			w.Pods += r.Pods
-			maps.Copy(w.RollcallAnnotations, r.RollcallAnnotations)
+			w.RollcallAnnotations = MergeMaps(w.RollcallAnnotations, r.RollcallAnnotations)
 		}
 		w.Template = *first.Template.DeepCopy()
 		w.Name = "" // the default role of the framework
@@ -197,27 +192,34 @@ func (b *Gang) RoleJobReason(r Role) string {
 
 // buildObjectMeta returns the metadata of a workload.
 func (b *Gang) buildObjectMeta(w *plannedWorkload, all []plannedWorkload) metav1.ObjectMeta {
-	labels, annotations := map[string]string{}, map[string]string{}
-	maps.Copy(labels, b.Labels)
-	maps.Copy(labels, w.Labels)
-	labels[gang.LabelFramework] = b.Framework
+	labels := MergeMaps(b.Labels, w.Labels, map[string]string{gang.LabelFramework: b.Framework})
 	if w.Name != "" {
 		labels[gang.LabelRole] = w.Name
 	}
-	for _, from := range []map[string]string{b.Annotations, w.Annotations, b.RollcallAnnotations, w.RollcallAnnotations} {
-		maps.Copy(annotations, from)
+	meta := metav1.ObjectMeta{
+		Name: w.workloadName, Namespace: b.Namespace, Labels: labels,
+		Annotations: MergeMaps(b.Annotations, w.Annotations, b.RollcallAnnotations, w.RollcallAnnotations),
 	}
 	if len(all) > 1 {
 		sizes := make([]string, len(all))
 		for i := range all {
 			sizes[i] = fmt.Sprintf("%s=%d", all[i].Name, all[i].Pods)
 		}
-		annotations[gang.AnnotationRoles] = strings.Join(sizes, ",")
+		metav1.SetMetaDataAnnotation(&meta, gang.AnnotationRoles, strings.Join(sizes, ","))
 	}
-	if len(annotations) == 0 {
-		annotations = nil
+	return meta
+}
+
+// MergeMaps returns the entries of all maps. Later maps have precedence. It returns nil if there are none.
+func MergeMaps[M ~map[K]V, K comparable, V any](all ...M) M {
+	var out M
+	for _, m := range all {
+		if out == nil && len(m) > 0 {
+			out = M{}
+		}
+		maps.Copy(out, m)
 	}
-	return metav1.ObjectMeta{Name: w.workloadName, Namespace: b.Namespace, Labels: labels, Annotations: annotations}
+	return out
 }
 
 func (b *Gang) buildJob(w *plannedWorkload, all []plannedWorkload) *batchv1.Job {

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/command"
 	"rollcall.training/internal/migrate/source"
 	"rollcall.training/internal/text"
 )
@@ -40,10 +42,7 @@ func FindContainer(spec *corev1.PodSpec, name string) int {
 	return slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 }
 
-var (
-	torchrunCommand = regexp.MustCompile(`\btorchrun\b|\btorch\.distributed\.(run|launch)\b`)
-	nodesFlag       = regexp.MustCompile(`--nnodes\b|--standalone\b`)
-)
+var torchrunCommand = regexp.MustCompile(`\btorchrun\b|\btorch\.distributed\.(run|launch)\b`)
 
 // ReportJoinedPods reports a torchrun without a number of nodes. Its default is one node, so each pod
 // trained separately, and Rollcall sets PET_NNODES to the number of pods.
@@ -52,9 +51,9 @@ func ReportJoinedPods(framework gang.Framework, spec *corev1.PodSpec, template s
 		return
 	}
 	for _, c := range ListContainers(spec) {
-		command := JoinCommand(c)
-		setsNodes := slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "PET_NNODES" })
-		if pods > 1 && torchrunCommand.MatchString(command) && !nodesFlag.MatchString(command) && !setsNodes {
+		setsNodes := len(command.ScanFlags(CommandWords(c), "nnodes standalone")) > 0 ||
+			slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "PET_NNODES" })
+		if pods > 1 && torchrunCommand.MatchString(strings.Join(CommandWords(c), " ")) && !setsNodes {
 			template.AddNote(fmt.Sprintf("torchrun has no --nnodes, so each of the %d pods trained separately; "+
 				"Rollcall sets PET_NNODES, and all pods train together", pods),
 				"add --standalone to the command if the pods must train separately")
@@ -71,21 +70,10 @@ var hostnameRead = regexp.MustCompile(
 // ReportHostnameReads reports that a program reads the hostname of its pod, which the migration changes.
 // It looks at the containers and at further texts, such as mounted scripts.
 func ReportHostnameReads(spec *corev1.PodSpec, texts []string, template source.Field, former, now string) {
-	found := ""
-	find := func(text string) {
-		if found == "" {
-			found = strings.TrimSpace(hostnameRead.FindString(text))
-		}
-	}
-	for _, c := range ListContainers(spec) {
-		VisitTexts(c, func(text *string) { find(*text) })
-	}
-	for _, text := range texts {
-		find(text)
-	}
+	found := cmp.Or(FindInTexts(hostnameRead, ListContainers(spec)...), hostnameRead.FindString(strings.Join(texts, "\n")))
 	if found != "" {
-		template.AddNote(
-			fmt.Sprintf("a text reads the hostname of the pod with %q, which was %s and is %s", found, former, now),
+		template.AddNote(fmt.Sprintf("a text reads the hostname of the pod with %q, which was %s and is %s",
+			strings.TrimSpace(found), former, now),
 			"check what the program does with the name; the rank is in ROLLCALL_RANK")
 	}
 }
@@ -96,8 +84,7 @@ func (b *Gang) Inject(context source.Context, role *Role) source.Injection {
 	for _, r := range b.Roles {
 		pods[r.Name] = r.Pods
 	}
-	annotations := maps.Clone(b.RollcallAnnotations)
-	maps.Copy(annotations, role.RollcallAnnotations)
+	annotations := MergeMaps(b.RollcallAnnotations, role.RollcallAnnotations)
 	return b.InjectTemplate(context, role.Name, pods, annotations, role.Template)
 }
 
@@ -131,16 +118,9 @@ func (b *Gang) InjectTemplate(
 
 // TrainingContainers returns the containers that get Rollcall's variables: the named ones, and all init containers.
 func TrainingContainers(pod *corev1.PodSpec, names []string) []*corev1.Container {
-	var out []*corev1.Container
-	for i := range pod.InitContainers {
-		out = append(out, &pod.InitContainers[i])
-	}
-	for i := range pod.Containers {
-		if slices.Contains(names, pod.Containers[i].Name) {
-			out = append(out, &pod.Containers[i])
-		}
-	}
-	return out
+	return slices.DeleteFunc(ListContainers(pod), func(c *corev1.Container) bool {
+		return FindContainer(pod, c.Name) >= 0 && !slices.Contains(names, c.Name)
+	})
 }
 
 // RemoveOverwrittenVars removes variables that the former system overwrote in a container. They had no
@@ -188,19 +168,13 @@ func (b *Gang) TrainingContainer(context source.Context, role *Role) int {
 	}))
 }
 
-// IsDefaultTrainingContainer reports whether a container is the training container without an
-// annotation of Rollcall: it is chosen, and it is the first container or kubectl's default.
-func IsDefaultTrainingContainer(chosen []string, template corev1.PodTemplateSpec, name string) bool {
-	return slices.Equal(chosen, []string{name}) && (template.Spec.Containers[0].Name == name ||
-		template.Annotations[gang.AnnotationDefaultContainer] == name)
-}
-
-// SetTrainingContainer sets the annotation for the training container of a role if it is not the default.
-func (b *Gang) SetTrainingContainer(context source.Context, role *Role, name string) {
-	delete(role.RollcallAnnotations, gang.AnnotationContainers)
-	if len(role.Template.Spec.Containers) > 1 &&
-		!IsDefaultTrainingContainer(b.Inject(context, role).TrainingContainers, role.Template, name) {
-		role.RollcallAnnotations[gang.AnnotationContainers] = name
+// SetTrainingContainer sets the annotation for the training container of a role, unless the engine chooses only this
+// container because it is the first one or kubectl's default.
+func (r *Role) SetTrainingContainer(chosen []string, name string) {
+	isFirst := r.Template.Spec.Containers[0].Name == name
+	isDefault := isFirst || r.Template.Annotations[gang.AnnotationDefaultContainer] == name
+	if len(r.Template.Spec.Containers) > 1 && !(isDefault && slices.Equal(chosen, []string{name})) {
+		r.RollcallAnnotations[gang.AnnotationContainers] = name
 	}
 }
 

@@ -9,7 +9,7 @@
 // every Gang into labeled Jobs and StatefulSets in the same way. Roles with equal templates share
 // one workload. Former host names are replaced by the new ones or preserved by a Service.
 //
-// Package ir also has what the readers share: the detection of frameworks (frameworks.go), the former
+// Package ir also has what the readers share: the roles that names suggest (frameworks.go), the former
 // hostnames (host_names.go), the engine's view of a draft (containers.go), the commands of
 // a launcher and its workers (frameworks.go), and the request to a gang scheduler (gang.go). The former
 // systems created a PodGroup for each running job. Both supported schedulers accept pods of any owner, so

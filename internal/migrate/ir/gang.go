@@ -2,7 +2,6 @@ package ir
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -93,22 +92,29 @@ func (b *Gang) PodCount() int32 {
 	return n
 }
 
+// FindRole returns the role with the given name, or nil.
+func (b *Gang) FindRole(name string) *Role {
+	if i := slices.IndexFunc(b.Roles, func(role Role) bool { return role.Name == name }); i >= 0 {
+		return &b.Roles[i]
+	}
+	return nil
+}
+
 // NeverRestarts reports whether a failure fails the gang.
 func (b *Gang) NeverRestarts() bool {
 	return b.RollcallAnnotations[gang.AnnotationRestartPolicy] == string(gang.RestartPolicyNever)
 }
 
 // SetAnnotation sets an annotation of Rollcall on all workloads of the gang.
-func (b *Gang) SetAnnotation(key, value string) { b.RollcallAnnotations[key] = value }
+func (b *Gang) SetAnnotation(key, value string) {
+	b.RollcallAnnotations = MergeMaps(b.RollcallAnnotations, map[string]string{key: value})
+}
 
 // serverManagedFields are the metadata fields that the API server writes.
 var serverManagedFields = []string{
 	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
 	"deletionGracePeriodSeconds", "managedFields", "selfLink",
 }
-
-// clientAnnotations are annotations in which clients store data about the object itself.
-var clientAnnotations = []string{"kubectl.kubernetes.io/last-applied-configuration"}
 
 // NewGang returns a Gang with the fields that all kinds have: name, namespace, labels and annotations.
 func NewGang(o source.Object) *Gang {
@@ -137,23 +143,13 @@ func NewGang(o source.Object) *Gang {
 		"set ownerReferences on the new workloads if the owner must keep them")
 	b.Labels = meta.Get("labels").StringMap()
 	meta.Get("labels").MarkPreserved("labels of each workload")
-	b.Annotations = readUserAnnotations(meta.Get("annotations"))
+	annotations := meta.Get("annotations")
+	annotations.DeleteKey(corev1.LastAppliedConfigAnnotation) // a copy of the manifest
+	for _, key := range annotations.Keys() {
+		annotations.Get(key).MarkPreserved("annotation of each workload")
+	}
+	b.Annotations = annotations.StringMap()
 	return b
-}
-
-func readUserAnnotations(f source.Field) map[string]string {
-	all := f.StringMap()
-	for _, key := range clientAnnotations {
-		f.Get(key).MarkHandled()
-		delete(all, key)
-	}
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		f.Get(key).MarkPreserved("annotation of each workload")
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return all
 }
 
 // ConvertSuspend converts a field that suspends the job.

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rollcall.training/gang"
 )
 
 // replaceSourceNames replaces the former names of pods in all texts of the manifest. It reports what it cannot
@@ -20,7 +23,6 @@ func (b *Gang) replaceSourceNames(workloads []plannedWorkload) {
 		for _, role := range w.roles {
 			if !keepsNames(w, role, first) || role.SourceNames.PerPodService {
 				b.rewriteHostNames(workloads, w, role, first)
-				b.reportConfigMapReferences(w, role, first)
 			}
 			b.reportFieldRefs(w, role)
 			if names := role.SourceNames; names.Prefix != "" && !keepsNames(w, role, first) {
@@ -50,43 +52,30 @@ func keepsNames(w *plannedWorkload, role Role, first int32) bool {
 	return !role.SourceNames.SinglePod && role.SourceNames.Prefix == w.workloadName+"-" && first == 0
 }
 
-// reportConfigMapReferences reports former names in ConfigMaps, which are not rewritten.
-func (b *Gang) reportConfigMapReferences(w *plannedWorkload, role Role, first int32) {
-	isFound := func(text string) bool {
-		return role.SourceNames.replaceHosts(text, func(hostReference) string { return "x" }) != text
-	}
-	if slices.ContainsFunc(b.ConfigMapTexts, isFound) {
-		role.Source.MarkDropped("a ConfigMap of the input contains former names of pods, "+role.SourceNames.Prefix+"…",
-			fmt.Sprintf("replace them by %s-<index>.%s; the first pod has index %d", w.workloadName, b.Name, first))
-	}
-}
-
-// rewriteHostNames replaces the former names of a role's pods in all texts of the templates. A name of a Service was
-// complete; a host in a subdomain keeps the domain that follows.
+// rewriteHostNames replaces the former names of a role's pods in all texts of the templates, and reports those in
+// ConfigMaps. A name of a Service was complete; a host in a subdomain keeps the domain that follows.
 func (b *Gang) rewriteHostNames(workloads []plannedWorkload, w *plannedWorkload, role Role, first int32) {
 	prefix, domain, changed := w.workloadName+"-", "", 0
 	if role.SourceNames.PerPodService {
 		domain = "." + b.Name
 	}
+	hosts, ok := role.SourceNames.hosts(func(index int32, computed string) string {
+		switch {
+		case computed != "" && (first > 0 || domain != ""):
+			role.Source.MarkDropped(fmt.Sprintf("a text computes the former name %s…", computed),
+				fmt.Sprintf("use the new names of the pods: %s<index + %d>.%s", prefix, first, b.Name))
+			return ""
+		case computed != "":
+			return prefix
+		}
+		return prefix + strconv.Itoa(int(first+index)) + domain
+	})
+	if !ok {
+		return
+	}
 	for i := range workloads {
 		for _, c := range ListContainers(&workloads[i].Template.Spec) {
-			VisitTexts(c, func(text *string) {
-				after := role.SourceNames.replaceHosts(*text, func(ref hostReference) string {
-					switch {
-					case ref.computed && (first > 0 || domain != ""):
-						role.Source.MarkDropped(fmt.Sprintf("a text computes the former name %s…", ref.quote),
-							fmt.Sprintf("use the new names of the pods: %s<index + %d>.%s", prefix, first, b.Name))
-						return ""
-					case ref.computed:
-						return prefix
-					}
-					return prefix + strconv.Itoa(int(first+ref.index)) + domain
-				})
-				if after != *text {
-					*text = after
-					changed++
-				}
-			})
+			changed += hosts.ReplaceTexts(c)
 		}
 	}
 	if changed > 0 {
@@ -95,16 +84,12 @@ func (b *Gang) rewriteHostNames(workloads []plannedWorkload, w *plannedWorkload,
 			former, now = role.SourceNames.Prefix, fmt.Sprintf("%s%d", prefix, first)
 		}
 		role.Source.MarkChanged(now+domain,
-			fmt.Sprintf("the pods have new names; %s was replaced in %s", former, FormatCount(changed, "text")), "")
+			fmt.Sprintf("the pods have new names; %s was replaced in %s", former, gang.FormatCount(changed, "text")), "")
 	}
-}
-
-// FormatCount returns a number with its noun: "1 text", "2 texts".
-func FormatCount(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
+	if slices.ContainsFunc(b.ConfigMapTexts, func(text string) bool { return hosts.Replace(text) != text }) {
+		role.Source.MarkDropped("a ConfigMap of the input contains former names of pods, "+role.SourceNames.Prefix+"…",
+			fmt.Sprintf("replace them by %s-<index>.%s; the first pod has index %d", w.workloadName, b.Name, first))
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // VisitTexts visits the texts of a container that can contain hostnames: command, arguments, values
@@ -144,6 +129,15 @@ func VisitTexts(c *corev1.Container, visit func(text *string)) {
 			visitHandler(h.Exec, h.HTTPGet, h.TCPSocket)
 		}
 	}
+}
+
+// FindInTexts returns what a pattern matches in the texts of containers, or "".
+func FindInTexts(pattern *regexp.Regexp, containers ...*corev1.Container) string {
+	found := ""
+	for _, c := range containers {
+		VisitTexts(c, func(text *string) { found = cmp.Or(found, pattern.FindString(*text)) })
+	}
+	return found
 }
 
 // SourceNames are the former names of the pods of a role. The zero value means that the pods had no hostnames.
@@ -208,6 +202,18 @@ func (h FormerHosts) Replace(text string) string {
 	return out.String() + text[from:]
 }
 
+// ReplaceTexts replaces the hostnames in the texts of a container, and returns the number of changed texts.
+func (h FormerHosts) ReplaceTexts(c *corev1.Container) int {
+	changed := 0
+	VisitTexts(c, func(text *string) {
+		if after := h.Replace(*text); after != *text {
+			*text = after
+			changed++
+		}
+	})
+	return changed
+}
+
 // isNameByteAt reports whether a byte can be part of a DNS label. A name next to such a byte is
 // part of a longer name.
 func isNameByteAt(text string, at int) bool {
@@ -223,46 +229,19 @@ func isNameByteAt(text string, at int) bool {
 // follows two slashes: http://train-worker-0/.
 func isInFilePath(text string, start, end int) bool {
 	before, after := text[:start], text[end:]
-	if strings.HasSuffix(before, "//") {
-		return false
-	}
-	if strings.HasSuffix(before, "/") || strings.HasSuffix(before, "_") || strings.HasPrefix(after, "_") {
-		return true
-	}
-	if strings.HasPrefix(after, "/") && !strings.HasSuffix(before, "@") {
-		return true
-	}
-	extension, ok := strings.CutPrefix(after, ".")
-	if !ok {
-		return false
-	}
-	isAlphanumeric := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
-	if i := strings.IndexFunc(extension, func(r rune) bool { return !isAlphanumeric(r) }); i >= 0 {
-		extension = extension[:i]
-	}
-	return slices.Contains(fileExtensions, extension)
+	isURL, isDirectory := strings.HasSuffix(before, "//"), strings.HasPrefix(after, "/") && !strings.HasSuffix(before, "@")
+	return !isURL && (isDirectory || strings.HasSuffix(before, "/") || strings.HasSuffix(before, "_") ||
+		restOfFile.MatchString(after))
 }
 
-// fileExtensions are extensions of files that users name after pods. No Service of a gang has such a name.
-var fileExtensions = []string{
-	"sh", "py", "log", "txt", "json", "yaml", "yml", "pt", "pth", "ckpt", "csv", "out", "err", "tar", "gz",
-}
+// restOfFile matches the rest of a file name that starts with the name of a pod. No Service of a gang has a name
+// like these extensions.
+var restOfFile = regexp.MustCompile(
+	`^(?:_|\.(?:sh|py|log|txt|json|yaml|yml|pt|pth|ckpt|csv|out|err|tar|gz)(?:[^a-z0-9]|$))`)
 
-// hostReference is the former name of a pod in a text.
-type hostReference struct {
-	// index is the index of the pod, unless it is computed.
-	index int32
-	// computed is true if the text is a template whose index is inserted later: train-worker-$i.
-	computed bool
-	// quote is the name with the first byte of a variable.
-	quote string
-}
-
-// replaceHosts returns a text with the names that rename returns. An empty name stays.
-func (n SourceNames) replaceHosts(text string, rename func(hostReference) string) string {
-	if n.Prefix == "" {
-		return text
-	}
+// hosts returns the former hostnames of the role's pods, and false if the pods had none. For a name that a text
+// completes with an index, as in train-worker-$i, rename gets the name with the first byte of the variable.
+func (n SourceNames) hosts(rename func(index int32, computed string) string) (FormerHosts, bool) {
 	hosts := FormerHosts{Pattern: regexp.MustCompile(regexp.QuoteMeta(n.Prefix) + `([0-9]*)`)}
 	if n.SinglePod {
 		hosts.Pattern = regexp.MustCompile(regexp.QuoteMeta(n.Prefix) + `()`)
@@ -273,11 +252,11 @@ func (n SourceNames) replaceHosts(text string, rename func(hostReference) string
 		index, err := strconv.ParseInt(indexes[0], 10, 32)
 		switch {
 		case n.SinglePod || err == nil:
-			return rename(hostReference{index: int32(index)})
+			return rename(int32(index), "")
 		case indexes[0] == "" && isComputed:
-			return rename(hostReference{computed: true, quote: n.Prefix + rest[:min(1, len(rest))]})
+			return rename(0, n.Prefix+rest[:min(1, len(rest))])
 		}
 		return ""
 	}
-	return hosts.Replace(text)
+	return hosts, n.Prefix != ""
 }

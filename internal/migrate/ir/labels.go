@@ -154,17 +154,14 @@ func (r selectorRewriter) rewriteAffinity(affinity *corev1.PodAffinity, field so
 	}
 	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
 	for i := range required {
-		r.rewriteTerm(&required[i], field.Get("requiredDuringSchedulingIgnoredDuringExecution").Item(i))
+		at := field.Get("requiredDuringSchedulingIgnoredDuringExecution").Item(i)
+		r.rewriteSelector(required[i].LabelSelector, at.Get("labelSelector"))
 	}
 	preferred := affinity.PreferredDuringSchedulingIgnoredDuringExecution
 	for i := range preferred {
 		at := field.Get("preferredDuringSchedulingIgnoredDuringExecution").Item(i)
-		r.rewriteTerm(&preferred[i].PodAffinityTerm, at.Get("podAffinityTerm"))
+		r.rewriteSelector(preferred[i].PodAffinityTerm.LabelSelector, at.At("podAffinityTerm", "labelSelector"))
 	}
-}
-
-func (r selectorRewriter) rewriteTerm(term *corev1.PodAffinityTerm, field source.Field) {
-	r.rewriteSelector(term.LabelSelector, field.Get("labelSelector"))
 }
 
 // translate is [LabelMapping.Translate], except for labels that the template defines itself.
@@ -199,22 +196,18 @@ func (r selectorRewriter) rewriteSelector(s *metav1.LabelSelector, field source.
 // rewriteExpression rewrites a requirement and reports whether it could. It leaves the requirement
 // unchanged if one of its values has no translation, or if the values need different labels.
 func (r selectorRewriter) rewriteExpression(e *metav1.LabelSelectorRequirement) bool {
-	if len(e.Values) == 0 { // Exists, DoesNotExist
-		key, _, ok := r.translate(e.Key, "")
-		if ok {
-			e.Key = key
-		}
-		return ok
+	newKey, values := "", slices.Clone(e.Values)
+	if len(values) == 0 { // Exists, DoesNotExist
+		values = []string{""}
 	}
-	newKey, values := "", make([]string, 0, len(e.Values))
-	for _, value := range e.Values {
+	for i, value := range values {
 		key, now, ok := r.translate(e.Key, value)
 		if !ok || newKey != "" && key != newKey {
 			return false
 		}
-		newKey, values = key, append(values, now)
+		newKey, values[i] = key, now
 	}
-	e.Key, e.Values = newKey, values
+	e.Key, e.Values = newKey, values[:len(e.Values)]
 	return true
 }
 

@@ -26,6 +26,7 @@ func TestIsIdleCommand(t *testing.T) {
 			words: "bash|-c|mkdir -p /run/sshd && ssh-keygen -A && exec /usr/sbin/sshd -D",
 		},
 		{name: "sshd as a service", words: "sh|-c|service ssh start; sleep infinity", want: true},
+		{name: "sshd as a service of Alpine", words: "sh|-c|rc-service sshd start; sleep infinity", want: true},
 		{name: "several lines", words: "sh|-ec|/etc/init.d/ssh start\nsleep 365d", want: true},
 		{name: "options of the shell", words: "sh|-c|set -e\nsleep 365d", want: true},
 		{name: "work before waiting", words: "sh|-c|nvidia-smi -pm 1; sleep infinity", want: false},

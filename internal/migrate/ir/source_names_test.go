@@ -99,13 +99,13 @@ func TestReplaceHosts(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := tt.names.replaceHosts(tt.text, func(ref hostReference) string {
-				if ref.computed {
+			hosts, _ := tt.names.hosts(func(index int32, computed string) string {
+				if computed != "" {
 					return "[computed]"
 				}
-				return fmt.Sprintf("[%d]", ref.index)
+				return fmt.Sprintf("[%d]", index)
 			})
-			if got != tt.want {
+			if got := hosts.Replace(tt.text); got != tt.want {
 				t.Errorf("%q became %q, want %q", tt.text, got, tt.want)
 			}
 		})

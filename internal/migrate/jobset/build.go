@@ -3,7 +3,6 @@ package jobset
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,7 +21,9 @@ func (s *Reader) BuildGang() {
 		return
 	}
 	s.Gang.SourceLabels = listSourceLabels(s.Gang.Name)
-	s.convertSuspendAndTTL()
+	s.Gang.ConvertSuspend(s.Spec.Get("suspend"))
+	s.Gang.ConvertTTL(s.Spec.Get("ttlSecondsAfterFinished"))
+	s.Gang.ConvertManagedBy(s.Spec.Get("managedBy"), controllerDomain)
 	s.convertNetwork()
 	s.convertSuccessPolicy()
 	s.convertFailurePolicy()
@@ -84,9 +85,8 @@ func (s *Reader) buildRole(role string) ir.Role {
 		RollcallAnnotations: map[string]string{}, SourceNames: s.collectSourceNames(role),
 		Labels: first.Template.Labels, Annotations: first.Template.Annotations,
 	}
-	if chosen := s.inject(first).TrainingContainers; len(chosen) > 0 && len(out.Template.Spec.Containers) > 1 &&
-		!ir.IsDefaultTrainingContainer(chosen, out.Template, first.TrainingContainer) {
-		out.RollcallAnnotations[gang.AnnotationContainers] = first.TrainingContainer
+	if chosen := s.inject(first).TrainingContainers; len(chosen) > 0 {
+		out.SetTrainingContainer(chosen, first.TrainingContainer)
 	}
 	s.convertJobFields(first, &out)
 	for _, j := range s.listGangJobs() {
@@ -97,12 +97,6 @@ func (s *Reader) buildRole(role string) ir.Role {
 	return out
 }
 
-func (s *Reader) convertSuspendAndTTL() {
-	s.Gang.ConvertSuspend(s.Spec.Get("suspend"))
-	s.Gang.ConvertTTL(s.Spec.Get("ttlSecondsAfterFinished"))
-	s.Gang.ConvertManagedBy(s.Spec.Get("managedBy"), controllerDomain)
-}
-
 // convertNetwork converts the settings of the headless Service.
 func (s *Reader) convertNetwork() {
 	network := s.Spec.Get("network")
@@ -111,11 +105,10 @@ func (s *Reader) convertNetwork() {
 		{"publishNotReadyAddresses", "the Service of the gang always publishes them"},
 	} {
 		field := network.Get(setting.name)
-		switch on := field.Bool(); {
-		case on != nil && !*on:
-			field.MarkChanged(setting.always, "ranks connect by hostname before they are ready", "")
-		case on != nil:
+		if ptr.Deref(field.Bool(), true) {
 			field.MarkPreserved(setting.always)
+		} else {
+			field.MarkChanged(setting.always, "ranks connect by hostname before they are ready", "")
 		}
 	}
 	subdomain := network.Get("subdomain")
@@ -161,14 +154,11 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 		field.Get("completionMode").MarkChanged("Indexed", "each rank has an index", "")
 	}
 	field.Get("completionMode").MarkPreserved("each rank has an index")
-	of := s.Gang.JobSpec
-	to.Suspend, to.ManagedBy, to.BackoffLimit = of.Suspend, cmp.Or(of.ManagedBy, from.ManagedBy), of.BackoffLimit
-	to.ActiveDeadlineSeconds = cmp.Or(from.ActiveDeadlineSeconds, of.ActiveDeadlineSeconds)
-	to.TTLSecondsAfterFinished = cmp.Or(of.TTLSecondsAfterFinished, from.TTLSecondsAfterFinished)
-	to.Selector, to.ManualSelector, to.SuccessPolicy = nil, nil, nil
+	s.setJobFields(to)
+	to.BackoffLimit, to.Selector, to.ManualSelector, to.SuccessPolicy = s.Gang.JobSpec.BackoffLimit, nil, nil, nil
 	to.BackoffLimitPerIndex, to.MaxFailedIndexes = nil, nil
 	field.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
-	if of.TTLSecondsAfterFinished != nil {
+	if s.Gang.JobSpec.TTLSecondsAfterFinished != nil {
 		field.Get("ttlSecondsAfterFinished").MarkLeftOut("the TTL of the JobSet overrides it")
 	} else {
 		field.Get("ttlSecondsAfterFinished").MarkPreserved("spec.ttlSecondsAfterFinished")
@@ -185,6 +175,14 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	}
 	field.Get("successPolicy").MarkDropped("indexes of a Job do not complete a gang", "see "+gang.AnnotationSuccessPolicy)
 	role.JobSpec = to
+}
+
+// setJobFields sets the fields of a Job that the JobSet has too.
+func (s *Reader) setJobFields(job *batchv1.JobSpec) {
+	set := s.Gang.JobSpec
+	job.Suspend, job.ManagedBy = set.Suspend, cmp.Or(set.ManagedBy, job.ManagedBy)
+	job.ActiveDeadlineSeconds = cmp.Or(job.ActiveDeadlineSeconds, set.ActiveDeadlineSeconds)
+	job.TTLSecondsAfterFinished = cmp.Or(set.TTLSecondsAfterFinished, job.TTLSecondsAfterFinished)
 }
 
 // jobName returns the name of a plain Job of a job outside the gang.
@@ -231,13 +229,7 @@ func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
 
 func (s *Reader) buildStandaloneJob(j *ReplicatedJob, name string) *batchv1.Job {
 	spec := *j.Template.Spec.DeepCopy()
-	spec.Suspend, spec.ManagedBy = s.Gang.JobSpec.Suspend, s.Gang.JobSpec.ManagedBy
-	if s.Gang.JobSpec.TTLSecondsAfterFinished != nil {
-		spec.TTLSecondsAfterFinished = s.Gang.JobSpec.TTLSecondsAfterFinished
-	}
-	if s.Gang.JobSpec.ActiveDeadlineSeconds != nil {
-		spec.ActiveDeadlineSeconds = s.Gang.JobSpec.ActiveDeadlineSeconds
-	}
+	s.setJobFields(&spec)
 	if spec.CompletionMode == nil { // the default of JobSet's webhook
 		spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
 	}
@@ -247,15 +239,13 @@ func (s *Reader) buildStandaloneJob(j *ReplicatedJob, name string) *batchv1.Job 
 	if spec.Template.Spec.RestartPolicy == "" {
 		spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	}
-	labels, annotations := map[string]string{}, map[string]string{}
-	maps.Copy(labels, s.Gang.Labels)
-	maps.Copy(labels, j.Template.Labels)
-	maps.Copy(annotations, s.Gang.Annotations)
-	maps.Copy(annotations, j.Template.Annotations)
 	return &batchv1.Job{
-		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Gang.Namespace, Labels: labels, Annotations: annotations},
-		Spec:       spec,
+		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: s.Gang.Namespace, Labels: ir.MergeMaps(s.Gang.Labels, j.Template.Labels),
+			Annotations: ir.MergeMaps(s.Gang.Annotations, j.Template.Annotations),
+		},
+		Spec: spec,
 	}
 }
 

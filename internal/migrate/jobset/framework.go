@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/detection"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
@@ -50,13 +51,13 @@ func (s *Reader) detectFramework() bool {
 	for i, j := range s.Jobs {
 		pods[i] = j.podSpec()
 	}
-	framework, evidence := ir.DetectFramework(s.Context.Frameworks, pods...)
+	framework, evidence := detection.FindFramework(s.Context.Frameworks, pods...)
 	if evidence == "" {
 		return false
 	}
 	s.Gang.Framework = framework.Name
 	at := s.Jobs[slices.IndexFunc(pods, func(pod *corev1.PodSpec) bool {
-		own, ownEvidence := ir.DetectFramework(s.Context.Frameworks, pod)
+		own, ownEvidence := detection.FindFramework(s.Context.Frameworks, pod)
 		return own.Name == framework.Name && ownEvidence == evidence
 	})]
 	ir.ReportDetection(at.podTemplate, framework.Name, evidence)
@@ -103,8 +104,8 @@ func (s *Reader) findTrainingJobs() []*ReplicatedJob {
 			continue
 		}
 		all = append(all, j)
-		if ir.SuggestRole(s.Context.Frameworks, j.Name) != "" ||
-			ir.Runs(s.Context.Frameworks, s.Gang.Framework, j.podSpec()) {
+		_, evidence := detection.FindFramework(gang.Frameworks{s.framework()}, j.podSpec())
+		if evidence != "" || ir.SuggestRole(s.Context.Frameworks, j.Name) != "" {
 			known = append(known, j)
 		}
 	}
@@ -122,7 +123,8 @@ func (s *Reader) assignLauncher(jobs []*ReplicatedJob) bool {
 	})
 	if launcher < 0 {
 		launcher = slices.IndexFunc(jobs, func(j *ReplicatedJob) bool {
-			return j.Replicas*j.PodsPerJob == 1 && ir.RunsLauncher(s.Context.Frameworks, j.podSpec())
+			framework, _ := detection.FindLauncher(s.Context.Frameworks, j.podSpec())
+			return j.Replicas*j.PodsPerJob == 1 && framework.HasLauncher
 		})
 	}
 	if launcher < 0 || s.framework().LauncherNeedsWorkers() && len(jobs) == 1 {
@@ -178,7 +180,7 @@ func (s *Reader) removeInjectedVars(j *ReplicatedJob) {
 		s.rewriteTexts(c)
 	}
 	injection := s.inject(&draft)
-	injection.Adopt(s.Gang.RollcallAnnotations)
+	s.Gang.RollcallAnnotations = ir.MergeMaps(injection.Settings, s.Gang.RollcallAnnotations)
 	ir.RemoveInjectedVars(s.trainingContainers(j), injection, j.FindEnvField)
 }
 

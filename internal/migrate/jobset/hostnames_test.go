@@ -18,8 +18,9 @@ func newTestReader(jobs ...*ReplicatedJob) *Reader {
 	root := recorder.Root(map[string]any{"spec": map[string]any{}})
 	s := &Reader{
 		Object: source.Object{Root: root, Context: source.Context{Frameworks: injectors.Builtin().Frameworks()}},
-		Gang:   &ir.Gang{Name: "js", Framework: "pytorch", RollcallAnnotations: map[string]string{}},
-		Spec:   root.Get("spec"), Jobs: jobs,
+		Gang: &ir.Gang{Name: "js", Framework: "pytorch", RollcallAnnotations: map[string]string{},
+			Frameworks: injectors.Builtin().Frameworks()},
+		Spec: root.Get("spec"), Jobs: jobs,
 	}
 	for _, j := range jobs {
 		j.Replicas, j.PodsPerJob = max(j.Replicas, 1), max(j.PodsPerJob, 1)

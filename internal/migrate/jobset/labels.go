@@ -231,7 +231,7 @@ func (s *Reader) rewriteHostnames() {
 		if changed[j] > 0 {
 			j.podTemplate.AddNoteWithOutcome(source.Changed, fmt.Sprintf("%s-<index>.%s", j.workloadName, j.serviceName),
 				fmt.Sprintf("the pods have new names; %s was replaced in %s",
-					s.describeFormerName(j), ir.FormatCount(changed[j], "text")), "")
+					s.describeFormerName(j), gang.FormatCount(changed[j], "text")), "")
 		}
 		now, _ := j.mapHost("0", "0")
 		ir.ReportHostnameReads(j.podSpec(), s.Context.ConfigMapTexts, j.podTemplate,
@@ -374,14 +374,9 @@ func (s *Reader) renameHost(j *ReplicatedJob, job, pod string) string {
 // rewriteTexts replaces the former hostnames in the texts of a container. It returns the number of changed
 // texts by the job whose pods they name.
 func (s *Reader) rewriteTexts(c *corev1.Container) map[*ReplicatedJob]int {
-	changed, hosts := map[*ReplicatedJob]int{}, s.listFormerHosts(c)
-	ir.VisitTexts(c, func(text *string) {
-		for _, m := range hosts {
-			if after := m.Replace(*text); after != *text {
-				*text = after
-				changed[m.job]++
-			}
-		}
-	})
+	changed := map[*ReplicatedJob]int{}
+	for _, hosts := range s.listFormerHosts(c) {
+		changed[hosts.job] = hosts.ReplaceTexts(c)
+	}
 	return changed
 }

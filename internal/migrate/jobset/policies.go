@@ -93,32 +93,28 @@ func (s *Reader) convertCoordinator() {
 // convertStartupOrder converts startupPolicy and dependsOn. All roles of a gang start together.
 func (s *Reader) convertStartupOrder() {
 	const together, retry = "all roles start together", "let the program retry until it is"
+	reason, action := "a launcher waits for its hosts, and other ranks wait for each other in the rendezvous", ""
+	if s.framework().AnyRoles {
+		reason, action = "a program can start before another role is ready", retry
+	}
 	policy := s.Spec.Get("startupPolicy")
 	policy.ReportUnreadExcept("startupPolicyOrder")
-	hasRendezvous := !s.framework().AnyRoles
-	switch isOrdered := policy.Get("startupPolicyOrder").String() == "InOrder"; {
-	case !isOrdered:
+	if policy.Get("startupPolicyOrder").String() == "InOrder" {
+		policy.MarkChanged(together, reason, action)
+	} else {
 		policy.MarkPreserved(together)
-	case hasRendezvous:
-		policy.MarkChanged(together,
-			"a launcher waits for its hosts, and other ranks wait for each other in the rendezvous", "")
-	default:
-		policy.MarkChanged(together, "a program can start before another role is ready", retry)
 	}
 	for _, j := range s.Jobs {
 		for _, d := range j.dependencies {
-			on := d.on
-			switch isRole := on.Role != "" && j.Role != ""; {
+			switch on := d.on; {
 			case d.requiresCompletion && on.Role == "":
 				d.field.MarkDropped("Rollcall does not delay a workload until a Job is complete", on.completionAdvice())
-			case d.requiresCompletion || !isRole:
+			case d.requiresCompletion || on.Role == "" || j.Role == "":
 				d.field.MarkDropped("Rollcall does not delay a workload until another one is ready", retry)
-			case !hasRendezvous:
-				d.field.MarkChanged(together, "the program can start before the other role is ready", retry)
-			case j.Role == gang.RoleLauncher:
+			case j.Role == gang.RoleLauncher && action == "":
 				d.field.MarkPreserved("the launcher waits for all hosts")
 			default:
-				d.field.MarkChanged(together, "ranks wait for each other in the rendezvous", "")
+				d.field.MarkChanged(together, reason, action)
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package kubeflow
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/command"
+	"rollcall.training/internal/detection"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
@@ -32,9 +33,6 @@ func readPyTorch(r *reader) {
 // readXGBoost reads an XGBoostJob, which has no fields of its own.
 func readXGBoost(r *reader) {
 	r.gang.Homogeneous, r.gang.CompletionRole = true, roleMaster
-	if r.findRole(roleMaster) == nil {
-		r.replicaSpecs.AddNote("the operator requires a Master, so this job did not run; rank 0 is the first worker now", "")
-	}
 }
 
 const roleChief = "chief"
@@ -42,18 +40,18 @@ const roleChief = "chief"
 // assignTFRoles renames a chief without workers to worker. In a gang, parameter servers and
 // evaluators require workers, and worker 0 is the chief if there is no other.
 func assignTFRoles(r *reader) {
-	chief, master := r.findRole(roleChief), r.findRole(roleMaster)
+	chief, master := r.gang.FindRole(roleChief), r.gang.FindRole(roleMaster)
 	switch {
 	case chief != nil && master != nil:
 		r.replicaSpecs.MarkInvalid("a TFJob has a Chief or a Master, not both; remove one of them")
-	case chief == nil && master == nil && r.findRole(roleWorker) == nil:
+	case chief == nil && master == nil && r.gang.FindRole(roleWorker) == nil:
 		r.replicaSpecs.MarkRequired("a Worker, Chief or Master determines when the job is complete; add one of them")
 	}
-	if r.findRole(roleWorker) != nil || len(r.gang.Roles) == 1 {
+	if r.gang.FindRole(roleWorker) != nil || len(r.gang.Roles) == 1 {
 		return
 	}
 	for _, name := range []string{roleChief, roleMaster} {
-		if role := r.findRole(name); role != nil {
+		if role := r.gang.FindRole(name); role != nil {
 			role.Name = roleWorker
 			role.Source.AddNote("without workers, the "+name+" is worker 0 in TF_CONFIG, which has the work of a chief", "")
 			return
@@ -76,11 +74,11 @@ func readTensorFlow(r *reader) {
 // worker 0 or all workers.
 func (r *reader) convertSuccessPolicy(f source.Field) {
 	const allWorkers = "AllWorkers"
-	policy, worker := f.String(), r.findRole(roleWorker)
+	policy, worker := f.String(), r.gang.FindRole(roleWorker)
 	switch {
-	case policy == allWorkers && (r.findRole(roleChief) != nil || r.findRole(roleMaster) != nil):
+	case policy == allWorkers && (r.gang.FindRole(roleChief) != nil || r.gang.FindRole(roleMaster) != nil):
 		f.MarkLeftOut("the job completes when the chief completes, as in the operator")
-	case r.findRole(roleChief) != nil || r.findRole(roleMaster) != nil:
+	case r.gang.FindRole(roleChief) != nil || r.gang.FindRole(roleMaster) != nil:
 		f.MarkPreserved("the chief determines completion, as before")
 	case worker == nil || worker.Pods == 1:
 		f.MarkPreserved("one pod determines completion")
@@ -97,7 +95,7 @@ func (r *reader) convertSuccessPolicy(f source.Field) {
 // assignPaddleRoles renames a Master without workers to worker. A Master with workers runs the
 // parameter servers.
 func assignPaddleRoles(r *reader) {
-	master, worker := r.findRole(roleMaster), r.findRole(roleWorker)
+	master, worker := r.gang.FindRole(roleMaster), r.gang.FindRole(roleWorker)
 	switch {
 	case master != nil && worker != nil:
 		master.Source.AddNote("the Master runs only the parameter servers, and the gang completes when the workers "+
@@ -116,18 +114,19 @@ func readPaddle(r *reader) {
 // readMPI reads the fields of an MPIJob.
 func readMPI(r *reader) {
 	r.gang.CompletionRole = gang.RoleLauncher
-	launcher, worker := r.findRole(gang.RoleLauncher), r.findRole(roleWorker)
+	launcher, worker := r.gang.FindRole(gang.RoleLauncher), r.gang.FindRole(roleWorker)
 	if launcher == nil {
 		r.replicaSpecs.MarkRequired("an MPIJob needs a Launcher, which starts all processes; add one")
 		return
 	}
 	r.launcherIsJob = r.Version == v2beta1
 	r.setSourceNames(launcher, worker)
-	detected, _ := ir.DetectFramework(r.Context.Frameworks, &launcher.Template.Spec)
+	detected, _ := detection.FindFramework(r.Context.Frameworks, &launcher.Template.Spec)
 	if detected.HasLauncher && detected.DefaultRole == r.framework.DefaultRole {
 		r.framework, r.gang.Framework = detected, detected.Name
 	}
-	if commandContains(launcher, "--host-discovery-script") {
+	words := ir.CommandWords(&launcher.Template.Spec.Containers[0])
+	if len(command.ScanFlags(words, "host-discovery-script")) > 0 {
 		r.replicaSpecs.AddNote(
 			"horovodrun discovers its hosts at run time, but a gang of fixed size restarts when a host fails",
 			"set "+gang.AnnotationElastic+": min:max, the numbers of workers with which the run can continue")
@@ -168,13 +167,6 @@ func (r *reader) setSourceNames(launcher, worker *ir.Role) {
 	}
 }
 
-// commandContains reports whether the command of the first container contains a word.
-func commandContains(role *ir.Role, word string) bool {
-	found := false
-	ir.VisitTexts(&role.Template.Spec.Containers[0], func(text *string) { found = found || strings.Contains(*text, word) })
-	return found
-}
-
 // convertSlotsPerWorker converts the number of processes on each host. The annotation is set even for
 // the default, because Rollcall's default depends on nproc-per-node.
 func (r *reader) convertSlotsPerWorker() {
@@ -189,9 +181,11 @@ func (r *reader) convertRunLauncherAsWorker(launcher, worker *ir.Role) {
 	const to = "annotation " + gang.AnnotationRunLauncherAsWorker
 	f := r.spec.Get("runLauncherAsWorker")
 	runs := ptr.Deref(f.Bool(), false)
+	hasAccelerator := func(c corev1.Container) bool { return gang.CountAccelerators(c.Resources) > 0 }
 	if r.Version == v1 && worker != nil && slices.ContainsFunc(launcher.Template.Spec.Containers, hasAccelerator) {
 		runs = true
-		launcherContainer(launcher).Get("resources").MarkPreserved(to + " too: a launcher with a GPU was one of the hosts")
+		launcher.Source.At("spec", "containers").Item(0).Get("resources").MarkPreserved(
+			to + " too: a launcher with a GPU was one of the hosts")
 	}
 	switch {
 	case worker == nil:
@@ -203,8 +197,6 @@ func (r *reader) convertRunLauncherAsWorker(launcher, worker *ir.Role) {
 		f.MarkPreserved(to + ", which is false by default")
 	}
 }
-
-func hasAccelerator(c corev1.Container) bool { return gang.CountAccelerators(c.Resources) > 0 }
 
 // convertLauncherTransport converts how the launcher starts the processes of the workers. Before v2beta1 it did so by
 // kubectl exec, so the images need no ssh, and the agent replaces it at the same path.
@@ -224,17 +216,13 @@ func (r *reader) convertLauncherTransport(worker *ir.Role) {
 	ir.ConvertWorkerCommand(&worker.Template.Spec, r.gang.TrainingContainer(r.Context, worker), worker.Source, launch)
 }
 
-func launcherContainer(launcher *ir.Role) source.Field {
-	return launcher.Source.At("spec", "containers").Item(0)
-}
-
 // convertElasticPolicy converts the policy of a PyTorchJob whose number of workers can change
 // (training-operator, pkg/controller.v1/pytorch/elastic.go and hpa.go).
 func (r *reader) convertElasticPolicy(policy source.Field) {
 	if !policy.Exists() {
 		return
 	}
-	worker := r.findRole(roleWorker)
+	worker := r.gang.FindRole(roleWorker)
 	if worker == nil {
 		policy.MarkInvalid("elasticPolicy applies to workers, and there are none; add a Worker, or remove elasticPolicy")
 		return
@@ -254,15 +242,16 @@ func (r *reader) convertElasticPolicy(policy source.Field) {
 		"let the workers be a StatefulSet, and create a HorizontalPodAutoscaler for it with these metrics")
 }
 
-// fixedSizeFlag matches a flag of torchrun or accelerate with a single number of nodes.
-var fixedSizeFlag = regexp.MustCompile(`--(?:nnodes|num[-_]machines)[=\s]+["']?[0-9]+(?:[^0-9:]|$)`)
-
-// findFixedSizeFlag returns the flag that fixes the number of nodes, or "". It takes precedence over the
-// variable PET_NNODES of the operator.
+// findFixedSizeFlag returns the flag of torchrun or accelerate that fixes the number of nodes, or "". It takes
+// precedence over the variable PET_NNODES of the operator.
 func (r *reader) findFixedSizeFlag(worker *ir.Role) string {
 	c := &worker.Template.Spec.Containers[findContainer(&worker.Template.Spec, r.containerName)]
-	flag := fixedSizeFlag.FindString(strings.Join(slices.Concat(c.Command, c.Args), " "))
-	return strings.Join(strings.Fields(strings.TrimRight(flag, " \t\n\\\"';&|")), " ")
+	for _, flag := range command.ScanFlags(ir.CommandWords(c), "nnodes num-machines") {
+		if _, err := strconv.Atoi(flag.Value); err == nil { // not a range, as in 1:3
+			return flag.Name + "=" + flag.Value
+		}
+	}
+	return ""
 }
 
 // convertElasticBounds converts the minimum and maximum number of workers. A missing bound is equal to
@@ -278,7 +267,7 @@ func (r *reader) convertElasticBounds(policy source.Field, worker *ir.Role) {
 	r.gang.SetAnnotation(gang.AnnotationElastic, bounds.String())
 	minField.MarkPreserved(to)
 	maxField.MarkPreserved(to)
-	if r.findRole(roleMaster) != nil {
+	if r.gang.FindRole(roleMaster) != nil {
 		policy.AddNote("the bounds count only workers; the operator configured torchrun with the same bounds for "+
 			"workers and master together", "")
 	} else {

@@ -151,14 +151,6 @@ type reader struct {
 	launcherIsJob bool
 }
 
-// findRole returns the role with the given name, or nil.
-func (r *reader) findRole(name string) *ir.Role {
-	if i := slices.IndexFunc(r.gang.Roles, func(role ir.Role) bool { return role.Name == name }); i >= 0 {
-		return &r.gang.Roles[i]
-	}
-	return nil
-}
-
 // The variables that the operators set in training containers, by their sources in training-operator
 // (pkg/controller.v1) and in mpi-operator (pkg/controller/mpi_job_controller.go).
 var (
@@ -203,7 +195,7 @@ func (r *reader) listOperatorVars(role *ir.Role) []string {
 		return r.operatorVars
 	}
 	names := slices.Clone(pytorchVars)
-	if r.findRole(roleMaster) != nil {
+	if r.gang.FindRole(roleMaster) != nil {
 		names = append(names, pytorchMasterVars...)
 	}
 	policy := r.spec.Get("elasticPolicy")

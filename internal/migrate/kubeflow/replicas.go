@@ -2,6 +2,7 @@ package kubeflow
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,10 +17,9 @@ import (
 func (r *reader) readReplicas() {
 	r.replicaSpecs = r.spec.Get(r.replicaSpecsKey)
 	types := strings.Join(r.framework.RoleNames(), ", ")
-	errorsBefore := r.spec.HasErrors()
 	keys := r.replicaSpecs.Keys()
 	if len(keys) == 0 {
-		if errorsBefore || !r.spec.HasErrors() { // otherwise Keys recorded a wrong type
+		if !r.spec.HasErrors() { // otherwise Keys recorded a wrong type
 			r.replicaSpecs.MarkRequired("a job needs at least one replica type: " + types)
 		}
 		return
@@ -97,7 +97,8 @@ func (r *reader) configureContainers() {
 	for i := range r.gang.Roles {
 		role := &r.gang.Roles[i]
 		training := findContainer(&role.Template.Spec, r.containerName)
-		r.gang.SetTrainingContainer(r.Context, role, role.Template.Spec.Containers[training].Name)
+		role.SetTrainingContainer(r.gang.Inject(r.Context, role).TrainingContainers,
+			role.Template.Spec.Containers[training].Name)
 		for j, port := range role.Template.Spec.Containers[training].Ports {
 			if r.portName != "" && port.Name == r.portName {
 				ports := role.Source.At("spec", "containers").Item(training).Get("ports")
@@ -142,21 +143,12 @@ func (r *reader) convertPort(f source.Field, port int32) {
 // variables only in the training container.
 func (r *reader) reportSidecarReads(role *ir.Role, training int, operatorVars []string) {
 	containers := role.Template.Spec.Containers
+	reference := regexp.MustCompile(`\$[{(]?(?:` + strings.Join(operatorVars, "|") + `)\b`)
 	for i := range containers {
-		read := ""
-		ir.VisitTexts(&containers[i], func(text *string) {
-			for _, name := range operatorVars {
-				for _, reference := range []string{"$" + name, "${" + name, "$(" + name} {
-					if strings.Contains(*text, reference) {
-						read = name
-					}
-				}
-			}
-		})
-		if read != "" && i != training {
+		if read := ir.FindInTexts(reference, &containers[i]); read != "" && i != training {
 			role.Source.At("spec", "containers").Item(i).AddNote(
-				"the sidecar reads "+read+"; the operator set the variables in all containers, and Rollcall sets "+
-					"them only in the training container",
+				"the sidecar reads "+strings.TrimLeft(read, "${(")+"; the operator set the variables in all containers, "+
+					"and Rollcall sets them only in the training container",
 				fmt.Sprintf("set %s: %s,%s", gang.AnnotationContainers, containers[training].Name, containers[i].Name))
 		}
 	}

@@ -38,11 +38,18 @@ func (f Field) Exists() bool { return f.value != nil }
 // Get returns the field of the given name. The path of a name with dots, for example an annotation,
 // has brackets.
 func (f Field) Get(name string) Field {
+	f.readObject()
+	return f.childField(name)
+}
+
+// readObject returns the fields of an object. Another value is an error of the manifest.
+func (f Field) readObject() map[string]any {
 	f.markRead()
-	if _, ok := f.value.(map[string]any); !ok && f.value != nil {
+	m, ok := f.value.(map[string]any)
+	if !ok && f.value != nil {
 		f.reportWrongType("an object")
 	}
-	return f.childField(name)
+	return m
 }
 
 // childField returns the field of the given name and does not mark f as read.
@@ -90,17 +97,7 @@ func (f Field) At(names ...string) Field {
 }
 
 // Keys returns the sorted names of the fields of an object, and nil for other values.
-func (f Field) Keys() []string {
-	f.markRead()
-	m, ok := f.value.(map[string]any)
-	if !ok {
-		if f.value != nil {
-			f.reportWrongType("an object")
-		}
-		return nil
-	}
-	return slices.Sorted(maps.Keys(m))
-}
+func (f Field) Keys() []string { return slices.Sorted(maps.Keys(f.readObject())) }
 
 // Item returns the element of a list with the given index. It has no value if the list is shorter
 // or f is not a list.

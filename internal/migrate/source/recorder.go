@@ -245,15 +245,6 @@ func (i Injection) FindRequired(name string) (corev1.EnvVar, bool) {
 	return i.RequiredVars[at], true
 }
 
-// Adopt adds the settings to annotations that do not have them.
-func (i Injection) Adopt(annotations map[string]string) {
-	for key, value := range i.Settings {
-		if annotations[key] == "" {
-			annotations[key] = value
-		}
-	}
-}
-
 // Scheduler is a scheduler that places all pods of a gang together.
 type Scheduler string
 
@@ -269,23 +260,23 @@ func (o Object) Name() string { return o.Root.At("metadata", "name").String() }
 // Namespace returns metadata.namespace, or "" if it is absent.
 func (o Object) Namespace() string { return o.Root.At("metadata", "namespace").String() }
 
-// jobKinds are the API groups of other systems, and the kinds of their training jobs that migrate converts.
-var jobKinds = map[string][]string{
-	"kubeflow.org":         {"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"},
-	"trainer.kubeflow.org": {"TrainJob"},
-	"jobset.x-k8s.io":      {"JobSet"},
-	"batch.volcano.sh":     {"Job"},
+// jobKinds are the API groups of other systems, with the kinds of their training jobs that migrate converts and their
+// versions, the oldest first.
+var jobKinds = map[string]struct{ kinds, versions []string }{
+	"kubeflow.org": {
+		kinds: []string{"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"}, versions: []string{"v1"},
+	},
+	"trainer.kubeflow.org": {kinds: []string{"TrainJob"}, versions: []string{"v1alpha1"}},
+	"jobset.x-k8s.io":      {kinds: []string{"JobSet"}, versions: []string{"v1alpha2"}},
+	"batch.volcano.sh":     {kinds: []string{"Job"}, versions: []string{"v1alpha1", "v1"}},
 }
 
 // CheckVersion returns an error that wraps [ErrUnsupported] unless migrate converts the kind and the version of the
 // object.
 func (o Object) CheckVersion() error {
-	versions := map[string][]string{
-		"kubeflow.org": {"v1"}, "trainer.kubeflow.org": {"v1alpha1"}, "jobset.x-k8s.io": {"v1alpha2"},
-		"batch.volcano.sh": {"v1alpha1", "v1"},
-	}[o.Group]
+	versions := jobKinds[o.Group].versions
 	if o.Kind == "MPIJob" {
-		versions = append(versions, "v2beta1")
+		versions = []string{"v1", "v2beta1"}
 	}
 	switch {
 	case !IsJobKind(o.Group, o.Kind):
@@ -299,7 +290,7 @@ func (o Object) CheckVersion() error {
 }
 
 // JobKinds returns the kinds of an API group that migrate converts; nil for other groups.
-func JobKinds(group string) []string { return jobKinds[group] }
+func JobKinds(group string) []string { return jobKinds[group].kinds }
 
 // IsJobKind reports whether migrate converts a kind.
-func IsJobKind(group, kind string) bool { return slices.Contains(jobKinds[group], kind) }
+func IsJobKind(group, kind string) bool { return slices.Contains(jobKinds[group].kinds, kind) }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/detection"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
@@ -160,7 +161,7 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 // resolveAutoProcesses sets the number of processes if Trainer and Rollcall count differently.
 func (r *reader) resolveAutoProcesses(j *jobset.ReplicatedJob) {
 	c := findContainer(j, j.TrainingContainer)
-	if c == nil || r.countGPUs(c) > 0 || gang.CountAccelerators(c.Resources) > 0 {
+	if c == nil || gang.CountAccelerators(r.nodeResources(c)) > 0 || gang.CountAccelerators(c.Resources) > 0 {
 		return
 	}
 	if count := r.countCPUs(c); count != max(1, c.Resources.Limits.Cpu().Value()) {
@@ -197,11 +198,6 @@ func (r *reader) nodeResourcesField(j *jobset.ReplicatedJob) source.Field {
 		return field
 	}
 	return j.Source.At("template", "spec", "template")
-}
-
-// countGPUs returns the number of GPUs of a pod.
-func (r *reader) countGPUs(c *corev1.Container) int64 {
-	return gang.CountAccelerators(r.nodeResources(c))
 }
 
 // launcherOperatorVars are variables of the launcher that Trainer overwrites. A TrainJob must not
@@ -268,7 +264,7 @@ func (r *reader) detectLauncherFramework(launcher *jobset.ReplicatedJob, hasWork
 	candidates[0], _ = r.Context.Frameworks.Find(label)
 	if c := findContainer(launcher, containerNode); c != nil {
 		pod := &corev1.PodSpec{Containers: []corev1.Container{*c}}
-		candidates[1], _ = ir.DetectFramework(r.Context.Frameworks, pod)
+		candidates[1], _ = detection.FindFramework(r.Context.Frameworks, pod)
 	}
 	for _, f := range candidates {
 		if f.HasLauncher && f.Name != policyMPI && (hasWorkers || !f.LauncherNeedsWorkers()) {
@@ -304,7 +300,7 @@ func (r *reader) convertSlotsPerWorker(policy source.Field, launcher, worker *jo
 			j = worker
 		}
 		c := cmp.Or(findContainer(j, containerNode), &corev1.Container{})
-		if gpus := r.countGPUs(c); gpus > 1 {
+		if gpus := gang.CountAccelerators(r.nodeResources(c)); gpus > 1 {
 			slots = int32(min(gpus, 1<<20)) // bounded by min
 			r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved,
 				fmt.Sprintf("annotation %s: %d, the GPUs of a node, as in Trainer", gang.AnnotationSlotsPerWorker, gpus), "", "")

@@ -16,29 +16,22 @@ import (
 	"rollcall.training/internal/migrate/source"
 )
 
-// podPatch and containerPatch have the fields of a pod and of a container that overrides can have. The API server
-// removes all others (pkg/apis/trainer/v1alpha1, PodSpecPatch and ContainerPatch of 2.3, which include the fields of
-// earlier releases).
-type podPatch struct {
-	TargetJobs                    any                           `json:"targetJobs,omitempty"` // in 2.0 only
-	ServiceAccountName            string                        `json:"serviceAccountName,omitempty"`
-	Volumes                       []corev1.Volume               `json:"volumes,omitempty"`
-	InitContainers                []containerPatch              `json:"initContainers,omitempty"`
-	Containers                    []containerPatch              `json:"containers,omitempty"`
-	ImagePullSecrets              []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	SecurityContext               *corev1.PodSecurityContext    `json:"securityContext,omitempty"`
-	NodeSelector                  map[string]string             `json:"nodeSelector,omitempty"`
-	Affinity                      *corev1.Affinity              `json:"affinity,omitempty"`
-	Tolerations                   []corev1.Toleration           `json:"tolerations,omitempty"`
-	SchedulingGates               []corev1.PodSchedulingGate    `json:"schedulingGates,omitempty"`
-	TerminationGracePeriodSeconds *int64                        `json:"terminationGracePeriodSeconds,omitempty"`
-}
+// podFields and containerFields are the fields of a pod and of a container that overrides can have
+// (pkg/apis/trainer/v1alpha1, PodSpecPatch and ContainerPatch of 2.3, which include the fields of earlier releases).
+var (
+	podFields = strings.Fields("serviceAccountName volumes initContainers containers imagePullSecrets securityContext " +
+		"nodeSelector affinity tolerations schedulingGates terminationGracePeriodSeconds")
+	containerFields = strings.Fields("name env volumeMounts securityContext")
+)
 
-type containerPatch struct {
-	Name            string                  `json:"name"`
-	Env             []corev1.EnvVar         `json:"env,omitempty"`
-	VolumeMounts    []corev1.VolumeMount    `json:"volumeMounts,omitempty"`
-	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+// dropOtherFields removes the fields of an override that Trainer does not have.
+func dropOtherFields(f source.Field, known []string) {
+	for _, key := range f.Keys() {
+		if !slices.Contains(known, key) {
+			f.Get(key).MarkLeftOut("the API does not have this field, so the API server dropped it")
+			f.DeleteKey(key)
+		}
+	}
 }
 
 // kueueManagerPrefix is the prefix of the managers of Kueue's patches.
@@ -48,7 +41,9 @@ const kueueManagerPrefix = "kueue.x-k8s.io/"
 // No release has more than one form.
 func (r *reader) applyOverrides() {
 	for _, override := range r.spec.Get("podSpecOverrides").Items() { // 2.0
-		for _, j := range r.resolveTargetJobs(override) {
+		jobs := r.resolveTargetJobs(override)
+		override.DeleteKey("targetJobs") // it is next to the fields of the pods
+		for _, j := range jobs {
 			r.patchPodTemplate(j, source.Field{}, override)
 		}
 	}
@@ -117,12 +112,7 @@ func (r *reader) applyRuntimePatch(entry source.Field) {
 func (r *reader) mergeMetadata(meta source.Field, labels, annotations *map[string]string, to string) {
 	for name, into := range map[string]*map[string]string{"labels": labels, "annotations": annotations} {
 		field := meta.Get(name)
-		for key, value := range field.StringMap() {
-			if *into == nil {
-				*into = map[string]string{}
-			}
-			(*into)[key] = value
-		}
+		*into = ir.MergeMaps(*into, field.StringMap())
 		field.MarkPreserved(name + " of " + to)
 	}
 }
@@ -133,16 +123,21 @@ func (r *reader) patchPodTemplate(j *jobset.ReplicatedJob, meta, spec source.Fie
 	if meta.Exists() {
 		r.mergeMetadata(meta, &template.Labels, &template.Annotations, "the pods of "+j.Name)
 	}
-	var patch podPatch
+	dropOtherFields(spec, podFields)
+	for _, c := range slices.Concat(spec.Get("containers").Items(), spec.Get("initContainers").Items()) {
+		dropOtherFields(c, containerFields)
+	}
+	var patch, patched corev1.PodSpec
 	if !spec.Decode(&patch) ||
 		!checkContainers(j, spec.Get("containers"), patch.Containers, template.Spec.Containers) ||
 		!checkContainers(j, spec.Get("initContainers"), patch.InitContainers, template.Spec.InitContainers) {
 		return
 	}
-	patch.TargetJobs = nil // resolveTargetJobs reads it
-	var patched corev1.PodSpec
 	before, errBefore := runtime.DefaultUnstructuredConverter.ToUnstructured(&template.Spec)
 	fields, errFields := runtime.DefaultUnstructuredConverter.ToUnstructured(&patch)
+	if len(patch.Containers) == 0 {
+		delete(fields, "containers") // encoded also if they are not set
+	}
 	after, errMerge := strategicpatch.StrategicMergeMapPatch(before, fields, corev1.PodSpec{})
 	errDecode := runtime.DefaultUnstructuredConverter.FromUnstructured(after, &patched)
 	if err := errors.Join(errBefore, errFields, errMerge, errDecode); err != nil {
@@ -158,9 +153,7 @@ func (r *reader) patchPodTemplate(j *jobset.ReplicatedJob, meta, spec source.Fie
 }
 
 // checkContainers reports whether the runtime has the containers of an override.
-func checkContainers(
-	j *jobset.ReplicatedJob, field source.Field, patches []containerPatch, existing []corev1.Container,
-) bool {
+func checkContainers(j *jobset.ReplicatedJob, field source.Field, patches, existing []corev1.Container) bool {
 	for i, p := range patches {
 		item := field.Item(i)
 		if !slices.ContainsFunc(existing, func(c corev1.Container) bool { return c.Name == p.Name }) {
@@ -256,16 +249,8 @@ func applyResources(c *corev1.Container, field source.Field) {
 	if !field.Decode(&own) {
 		return
 	}
-	merge := func(to *corev1.ResourceList, from corev1.ResourceList) {
-		for name, q := range from {
-			if *to == nil {
-				*to = corev1.ResourceList{}
-			}
-			(*to)[name] = q
-		}
-	}
-	merge(&c.Resources.Limits, own.Limits)
-	merge(&c.Resources.Requests, own.Requests)
+	c.Resources.Limits = ir.MergeMaps(c.Resources.Limits, own.Limits)
+	c.Resources.Requests = ir.MergeMaps(c.Resources.Requests, own.Requests)
 	field.Get("claims").MarkChanged("", "left out: Trainer uses only limits and requests",
 		"add the claims to the template of the new workload")
 	field.Get("limits").MarkPreserved("resources of container " + c.Name)

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 
@@ -113,22 +112,12 @@ func (r *reader) jobSetTemplate() source.Field { return r.runtime.At("spec", "te
 // applyRuntimeMetadata merges the labels and annotations that Trainer gives to the JobSet: those of
 // the runtime, and those of spec of the TrainJob (until 2.1).
 func (r *reader) applyRuntimeMetadata() {
-	meta := r.jobSetTemplate().Get("metadata")
-	for _, name := range []string{"labels", "annotations"} {
-		to := &r.Labels
-		if name == "annotations" {
-			to = &r.Annotations
-		}
-		all := map[string]string{}
-		for _, field := range []source.Field{meta.Get(name), r.spec.Get(name)} {
-			maps.Copy(all, field.StringMap())
-			field.MarkPreserved(name + " of each workload")
-		}
-		maps.Copy(all, *to)
-		if len(all) > 0 {
-			*to = all
-		}
+	meta, labels, annotations := r.jobSetTemplate().Get("metadata"), r.Labels, r.Annotations
+	r.Labels, r.Annotations = nil, nil
+	for _, from := range []source.Field{meta, r.spec} {
+		r.mergeMetadata(from, &r.Labels, &r.Annotations, "each workload")
 	}
+	r.Labels, r.Annotations = ir.MergeMaps(r.Labels, labels), ir.MergeMaps(r.Annotations, annotations)
 	for _, name := range meta.Keys() {
 		if name != "labels" && name != "annotations" {
 			meta.Get(name).MarkLeftOut("Trainer uses only labels and annotations of the metadata")

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/detection"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
@@ -111,11 +112,6 @@ func (r *reader) convertSuspendAndTTL() {
 	}
 }
 
-// hasRole reports whether the gang has a role.
-func (r *reader) hasRole(name string) bool {
-	return slices.ContainsFunc(r.gang.Roles, func(role ir.Role) bool { return role.Name == name })
-}
-
 // taskIndexLabel is the label, and the annotation, with the index of a pod in its task.
 const taskIndexLabel = "volcano.sh/task-index"
 
@@ -165,7 +161,7 @@ func (r *reader) chooseFramework() bool {
 			"support MXNet; port the program to a maintained framework such as PyTorch, or set --framework if it is another one")
 		return false
 	}
-	detected, evidence := ir.DetectFramework(r.Context.Frameworks, r.pods...)
+	detected, evidence := detection.FindFramework(r.Context.Frameworks, r.pods...)
 	name := detected.Name
 	if evidence == "" {
 		name = r.Context.Frameworks.Fallback().Name

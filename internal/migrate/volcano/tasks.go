@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/detection"
 	"rollcall.training/internal/migrate/ir"
 )
 
@@ -47,7 +48,9 @@ func (r *reader) readTask(index int) (candidate, bool) {
 	if !c.role.Source.Decode(&c.role.Template) {
 		return c, false
 	}
-	r.texts = append(r.texts, collectTexts(&c.role.Template.Spec)...)
+	for _, container := range ir.ListContainers(&c.role.Template.Spec) {
+		r.texts = append(r.texts, detection.Texts(container)...)
+	}
 	r.pods = append(r.pods, c.role.Template.Spec.DeepCopy())
 	if c.role.Pods == 0 {
 		f.MarkLeftOut("it has no pods")
@@ -101,7 +104,7 @@ func (r *reader) assignTasks(candidates []candidate) {
 		default:
 			c := players[0]
 			c.role.StatefulSet = role.LongRunning || // the workers of a launcher run until they are stopped
-				r.framework.HasLauncher && role.Name == roleWorker && r.hasRole(gang.RoleLauncher)
+				r.framework.HasLauncher && role.Name == roleWorker && r.gang.FindRole(gang.RoleLauncher) != nil
 			c.field.Get("name").MarkPreserved("the role " + role.Name)
 			r.gang.Roles, r.tasks = append(r.gang.Roles, c.role), append(r.tasks, c.task)
 		}
@@ -196,7 +199,7 @@ func (r *reader) rolesFromPlugin() map[string]string {
 func (r *reader) assignLauncherByCommand(candidates []candidate) {
 	var launchers []int
 	for i := range candidates {
-		if ir.RunsLauncher(r.Context.Frameworks, &candidates[i].role.Template.Spec) {
+		if f, _ := detection.FindLauncher(r.Context.Frameworks, &candidates[i].role.Template.Spec); f.HasLauncher {
 			launchers = append(launchers, i)
 		}
 	}
@@ -221,7 +224,7 @@ func (r *reader) convertTemplates() {
 			ir.RemoveOverwrittenVars(c, r.listPluginVars(role.Name), role.FindEnvField)
 		}
 		injection := r.gang.Inject(r.Context, role)
-		injection.Adopt(r.gang.RollcallAnnotations)
+		r.gang.RollcallAnnotations = ir.MergeMaps(injection.Settings, r.gang.RollcallAnnotations)
 		role.RemoveInjectedVars(injection, injection.TrainingContainers...)
 		if len(spec.Containers) > 1 { // the plugins set the variables in all containers
 			role.Source.At("spec", "containers").AddNote(
@@ -229,7 +232,8 @@ func (r *reader) convertTemplates() {
 					spec.Containers[r.gang.TrainingContainer(r.Context, role)].Name),
 				"select others with "+gang.AnnotationContainers)
 		}
-		if role.StatefulSet && len(spec.Containers) > 0 && r.framework.HasLauncher && r.hasRole(gang.RoleLauncher) {
+		if role.StatefulSet && len(spec.Containers) > 0 && r.framework.HasLauncher &&
+			r.gang.FindRole(gang.RoleLauncher) != nil {
 			ir.ConvertWorkerCommand(spec, r.gang.TrainingContainer(r.Context, role), role.Source, gang.LaunchSSH)
 		}
 		if spec.HostNetwork && spec.DNSPolicy == "" { // the same change as in Volcano's webhook
@@ -283,19 +287,6 @@ func (r *reader) listPluginVars(role string) []string {
 		names = append(names, "TF_CONFIG")
 	}
 	return names
-}
-
-// collectTexts returns the commands and variables of a pod. The words of a command are joined, because
-// patterns match several of them: [torchrun, train.py].
-func collectTexts(spec *corev1.PodSpec) []string {
-	var texts []string
-	for _, c := range ir.ListContainers(spec) {
-		texts = append(texts, ir.JoinCommand(c))
-		for _, e := range c.Env {
-			texts = append(texts, e.Name+"="+e.Value)
-		}
-	}
-	return texts
 }
 
 // forEachTemplate calls visit for the templates of all roles.

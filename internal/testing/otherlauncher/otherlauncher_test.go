@@ -9,6 +9,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/conformance"
+	"rollcall.training/internal/detection"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/testing/otherlauncher"
@@ -65,12 +66,12 @@ func TestMigration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.PodSpec{Containers: []corev1.Container{c}}
-			if got, _ := ir.DetectFramework(frameworks, pod); got.Name != otherlauncher.Name {
+			if got, _ := detection.FindFramework(frameworks, pod); got.Name != otherlauncher.Name {
 				t.Errorf("detected %q", got.Name)
 			}
 			isLauncher := len(c.Command) > 0
-			if got := ir.RunsLauncher(frameworks, pod); got != isLauncher {
-				t.Errorf("it runs a launcher: %t, want %t", got, isLauncher)
+			if f, _ := detection.FindLauncher(frameworks, pod); f.HasLauncher != isLauncher {
+				t.Errorf("it runs a launcher: %t, want %t", f.HasLauncher, isLauncher)
 			}
 		})
 	}
