@@ -65,7 +65,8 @@ func TestScanProcessCounts(t *testing.T) {
 func TestScanFlags(t *testing.T) {
 	var got []string
 	words := []string{
-		"sh", "-c", "torchrun --nnodes=2 \\\n --num_machines \"3\" --nnodesx=4; a --nnodes 1:3", "--map-by", "ppr:8:node", "--nnodes",
+		"sh", "-c", "torchrun --nnodes=2 \\\n --num_machines \"3\" --nnodesx=4; a --nnodes 1:3",
+		"--map-by", "ppr:8:node", "--nnodes",
 	}
 	for _, f := range command.ScanFlags(words, "nnodes num-machines map-by") {
 		got = append(got, fmt.Sprintf("%s %s %d", f.Name, f.Value, f.Number()))

@@ -172,8 +172,9 @@ func (b *Gang) TrainingContainer(context source.Context, role *Role) int {
 // container because it is the first one or kubectl's default.
 func (r *Role) SetTrainingContainer(chosen []string, name string) {
 	isFirst := r.Template.Spec.Containers[0].Name == name
-	isDefault := isFirst || r.Template.Annotations[gang.AnnotationDefaultContainer] == name
-	if len(r.Template.Spec.Containers) > 1 && !(isDefault && slices.Equal(chosen, []string{name})) {
+	isDefault := slices.Equal(chosen, []string{name}) &&
+		(isFirst || r.Template.Annotations[gang.AnnotationDefaultContainer] == name)
+	if len(r.Template.Spec.Containers) > 1 && !isDefault {
 		r.RollcallAnnotations[gang.AnnotationContainers] = name
 	}
 }

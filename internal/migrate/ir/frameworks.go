@@ -119,9 +119,6 @@ func ConvertWorkerCommand(spec *corev1.PodSpec, training int, template source.Fi
 	}
 }
 
-// sshdStart matches the start of sshd.
-var sshdStart = regexp.MustCompile(`\bsshd\b|(service ssh|init\.d/ssh) start`)
-
 // IsIdleCommand reports whether a command does nothing except wait or run sshd, including the usual
 // preparations of sshd.
 func IsIdleCommand(words []string) bool {
