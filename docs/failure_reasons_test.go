@@ -17,7 +17,7 @@ import (
 var (
 	reasonRow      = regexp.MustCompile("(?m)^\\| (`[A-Z].*) \\| .* \\| (yes|no)[^|]* \\|$")
 	reasonConstant = regexp.MustCompile(`Reason[A-Z]\w+ += "(\w+)"`)
-	reasonList     = regexp.MustCompile(`var (?:eviction|disruption|hardware|lostContainer)Reasons = \[\]string{([^}]*)}`)
+	reasonList     = regexp.MustCompile(`var (?:eviction|disruption|rejection|hardware|lostContainer)Reasons = \[\]string{([^}]*)}`)
 	quotedWord     = regexp.MustCompile("[\"`](\\w+)[\"`]")
 )
 

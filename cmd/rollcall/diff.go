@@ -46,12 +46,14 @@ func newDiffCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.engine.namespace = cmp.Or(cluster.namespace, metav1.NamespaceDefault)
 			if !useCluster {
+				if err := rejectFlags(cmd, clusterFlagNames, "requires --cluster"); err != nil {
+					return err
+				}
 				return o.diff(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			for _, name := range []string{"policy", "cluster-domain", "agent-image", "kubernetes-version"} {
-				if cmd.Flags().Changed(name) {
-					return newUsageError(fmt.Errorf("--%s: must not be set with --cluster, whose webhook has its own", name))
-				}
+			const reason = "must not be set with --cluster, whose webhook has its own"
+			if err := rejectFlags(cmd, append([]string{"policy"}, engineFlagNames...), reason); err != nil {
+				return err
 			}
 			docs, err := o.readDocuments(cmd.InOrStdin())
 			if err != nil {

@@ -31,6 +31,22 @@ func (e *engineFlags) addFlagsWithCluster(cmd *cobra.Command, cluster *clusterFl
 	e.addConfigFlags(cmd)
 }
 
+// Flags of a command that reads either manifests or a cluster, which the other does not use.
+var (
+	engineFlagNames  = []string{"cluster-domain", "agent-image", "kubernetes-version"}
+	clusterFlagNames = []string{"kubeconfig", "context"}
+)
+
+// rejectFlags returns an error with a reason if one of the flags is set.
+func rejectFlags(cmd *cobra.Command, names []string, reason string) error {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			return newUsageError(fmt.Errorf("--%s: %s", name, reason))
+		}
+	}
+	return nil
+}
+
 // addConfigFlags adds the flags of the configuration of the webhook.
 func (e *engineFlags) addConfigFlags(cmd *cobra.Command) {
 	f := cmd.Flags()

@@ -64,11 +64,18 @@ func newExplainCommand() *cobra.Command {
 		Args: allowOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && strings.Contains(args[0], "/") && len(o.inject.files) == 0 {
+				const reason = "must not be set for an object, which the webhook of the cluster admitted"
+				if err := rejectFlags(cmd, engineFlagNames, reason); err != nil {
+					return err
+				}
 				client, namespace, err := o.cluster.connect()
 				if err != nil {
 					return err
 				}
 				return o.explainObject(cmd.Context(), client, namespace, args[0], cmd.OutOrStdout())
+			}
+			if err := rejectFlags(cmd, clusterFlagNames, "requires KIND/NAME"); err != nil {
+				return err
 			}
 			o.inject.engine.namespace = cmp.Or(o.cluster.namespace, metav1.NamespaceDefault)
 			workloads, err := o.readWorkloads(cmd.InOrStdin(), args)

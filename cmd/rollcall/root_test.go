@@ -23,6 +23,12 @@ func TestUsageErrors(t *testing.T) {
 		"an unknown command of policy": {
 			args: []string{"policy", "tset", "tests/"}, want: `unknown command "tset" for "rollcall policy"`,
 		},
+		"diff of manifests with a context": {
+			args: []string{"diff", "-f", "job.yaml", "--context", "team"}, want: "--context: requires --cluster",
+		},
+		"explain of an object with a flag of the engine": {
+			args: []string{"explain", "job/train", "--cluster-domain", "example.com"}, want: "--cluster-domain: must not be set",
+		},
 		"an unknown shell":           {args: []string{"completion", "basch"}, want: "basch"},
 		"runtimes of standard input": {args: []string{"migrate", "-f", "job.yaml", "--runtimes", "-"}, want: "--runtimes: "},
 		"an unknown flag of inject":  {args: []string{"inject", "--file", "a.yaml"}, want: "--file"},

@@ -62,7 +62,7 @@ func TestRecordCompletedRanks(t *testing.T) {
 		t.Fatal(err)
 	}
 	complete(0, "0-1")
-	expect(time.Second, lifecycle.Restarting, "")
+	expect(time.Second, lifecycle.Restarting, "0")
 	if _, status := w.getJob(t, "train"); status.Disruptions != 1 || status.Restarts != 0 {
 		t.Errorf("%d disruptions, %d restarts", status.Disruptions, status.Restarts)
 	}

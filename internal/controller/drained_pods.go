@@ -24,14 +24,14 @@ var removeTrackingFinalizer = client.RawPatch(types.StrategicMergePatchType,
 // A program that saves a checkpoint on SIGTERM and exits with code 0 succeeds as far as the Job
 // controller can see. If all ranks of a Job are drained, the Job completes and cannot run again. A pod
 // without the finalizer batch.kubernetes.io/job-tracking is not counted, so one untracked pod keeps
-// its Job incomplete, and the restart resets the other completed indexes (see resetJobStatus). A successPolicy that
-// needs fewer ranks takes more untracked pods. The Job controller removes the finalizer in the same way from the pods
+// its Job incomplete, and the restart resets the other completed indexes (see resetJobStatus). A rule of a successPolicy
+// that needs fewer ranks requires more untracked pods. The Job controller removes the finalizer in the same way from the pods
 // that it deletes when a Job is suspended (kubernetes pkg/controller/job, deleteJobPods).
 //
 // Pods are untracked after the phase Restarting or Failed was written to the primary member. An untracked pod may
 // disappear at once, and its failure would be forgotten if the write were rejected. In the phase Failed, the Job must
 // fail (see failJob). If it completed first, it would report a success that never happened. Pods that somebody deletes
-// while the gang restarts matter only if a successPolicy needs fewer ranks. A patch that failed or was rejected is
+// while the gang restarts matter only for rules of a successPolicy. A patch that failed or was rejected is
 // repeated in the next pass of the same manager: a pod on a lost node exits when the node returns.
 //
 // While a user suspends one of several members, the others run on, and the disruption of a pod is not a failure. Such

@@ -131,10 +131,10 @@ func (r *Reconciler) observeRankLog(
 		return lifecycle.RankLog{}
 	}
 	source := findRankLog(workloads)
-	if source == nil {
+	s := g.pass.session
+	if source == nil || s.memory.HasCompleted(state, 0) { // its kubelet runs it again
 		return lifecycle.RankLog{}
 	}
-	s := g.pass.session
 	l := &s.rankLog
 	if l.run != source.run {
 		*l = rankLog{run: source.run}

@@ -57,21 +57,16 @@ var evictionReasons = []string{
 
 // disruptionReasons are the reasons of failures that the infrastructure or a user caused, and not the
 // program. A failed pod that nobody observed is one of them: Kubernetes keeps the pods of Jobs that failed by
-// themselves, so somebody deleted the pod. The reasons of the kubelet are for the shutdown of its node, for a pod that
-// makes room for a critical pod, and for a pod that it rejects, such as after a restart of the node without its devices
-// or labels. The reason Evicted is missing: without a condition, which has another reason, the pod exceeded its own
-// limit of local storage (kubernetes pkg/kubelet/eviction, localStorageEviction).
+// themselves, so somebody deleted the pod. The reasons of the kubelet are for the shutdown of its node, and
+// for a pod that makes room for a critical pod. The reason Evicted is missing: without a
+// condition, which has another reason, the pod exceeded its own limit of local storage (kubernetes
+// pkg/kubelet/eviction, localStorageEviction).
 var disruptionReasons = []string{
 	ReasonPodDeleted, ReasonRankLost, ReasonUnobserved, ReasonNodeLost, ReasonDeviceUnhealthy,
 	ReasonMemberRecreated, ReasonMemberDeleted, ReasonMemberSuspended, ReasonScheduleTimeout,
 	"EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC",
 	"TerminationByKubelet", "NodeShutdown", "Terminated", "Preempting",
-	"UnexpectedAdmissionError", "NodeAffinity",
 }
-
-// rejectedForResource starts the reason of a kubelet that rejects a pod for which a resource of its node is missing,
-// such as OutOfcpu (kubernetes pkg/kubelet/lifecycle, predicate.go).
-const rejectedForResource = "OutOf"
 
 // exceededRequest is part of the message of the kubelet about a pod that it evicts from a node without
 // enough memory or storage, if the pod used more than it requested (kubernetes pkg/kubelet/eviction,
@@ -195,12 +190,11 @@ func (f *Failure) IsDisruption() bool {
 	switch {
 	case f == nil:
 		return false
-	case f.IsFailedPreflight(), f.IsLostContainer():
+	case f.IsRefusal(), f.IsLostContainer():
 		return true
 	}
-	isDisrupted := f.Disrupted || slices.Contains(disruptionReasons, f.Reason) ||
-		strings.HasPrefix(f.Reason, rejectedForResource)
-	return f.Container == "" && isDisrupted && !strings.Contains(f.Message, exceededRequest)
+	return f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
+		!strings.Contains(f.Message, exceededRequest)
 }
 
 // hardwareReasons are the reasons of failures that the hardware of the node causes. A kubelet gives the last to a pod

@@ -9,7 +9,7 @@ import (
 )
 
 // RankSucceeded reports whether a rank has succeeded. A pod of a Job succeeds if all of its containers
-// do. A pod of a StatefulSet succeeds if one of the last two exits of each training container was a success,
+// do. A pod of a StatefulSet succeeds if the last exit of each training container was a success,
 // because the kubelet restarts them. No names mean that all containers are training containers.
 //
 // A stalled rank has not succeeded, even if its program exited with code 0 on SIGTERM. A container of a Job that runs
@@ -41,8 +41,8 @@ func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 			continue
 		}
 		terminated := c.State.Terminated
-		if isStatefulSetPod && (terminated == nil || terminated.ExitCode != 0) {
-			terminated = cmp.Or(c.LastTerminationState.Terminated, terminated)
+		if isStatefulSetPod {
+			terminated = cmp.Or(terminated, c.LastTerminationState.Terminated)
 		}
 		if terminated == nil || terminated.ExitCode != 0 {
 			return false

@@ -225,6 +225,7 @@ func (r *Record) ReadCurrent(w gang.Workload) (map[string]CurrentValue, error) {
 	}
 	pod := newPodTemplate(w.Template())
 	unmodified := r.findUnmodified(pod)
+	unmodified[key{kind: KindLabel, name: gang.LabelAttempt}] = true // each restart changes it
 	values := make(map[string]CurrentValue, len(r.Values))
 	for text, recorded := range r.Values {
 		if k, isTarget := parseKey(text); isTarget {

@@ -44,12 +44,15 @@ func (c *completedRanks) known(s State) sets.Set[int32] {
 	return out
 }
 
+// HasCompleted reports whether a rank is known to have completed in the attempt of a state.
+func (m *Memory) HasCompleted(s State, rank int32) bool { return m.completed.known(s).Has(rank) }
+
 // record replaces the observed ranks, and returns them as a text; empty if the text is too long.
 func (c *completedRanks) record(s State, ranks sets.Set[int32]) string {
 	switch {
 	case s.Phase.Active():
 		c.attemptStartTime, c.ranks = s.AttemptStartTime, ranks
-	case s.Phase != Restarting: // the first failure of an attempt may be reported while the gang restarts
+	case s.Phase != Restarting && !s.isFailedByRollcall(): // the first failure of an attempt may be reported later
 		c.attemptStartTime, c.ranks = s.AttemptStartTime, nil
 	}
 	text := formatIndexes(sets.List(ranks))
@@ -128,9 +131,13 @@ func (w WorkloadEvidence) findCompletedRanks(
 }
 
 // findSucceededRanks returns the ranks of a StatefulSet that succeeded in the current attempt. The kubelet runs their
-// containers again, so only the memory shows later that such a rank had succeeded, until a new pod replaces its pod.
+// containers again, so only the memory shows later that such a rank had succeeded, until a new pod replaces its pod. A
+// program that exits with code 0 because a liveness probe failed has not succeeded for good.
 func (w WorkloadEvidence) findSucceededRanks(c failure.Context, known sets.Set[int32]) []int32 {
 	var out []int32
+	if slices.ContainsFunc(w.Template().Spec.Containers, func(c corev1.Container) bool { return c.LivenessProbe != nil }) {
+		return nil
+	}
 	for i := range w.Pods {
 		pod, rank := &w.Pods[i], w.Gang.RankOffset+gang.PodIndex(&w.Pods[i])
 		isNew := c.HasSucceeded(pod) && pod.DeletionTimestamp == nil && c.List(w.Pods[i:i+1], 0) == nil
@@ -181,8 +188,9 @@ func (w WorkloadEvidence) isStatefulSetComplete(
 	succeeded := map[int32]bool{}
 	for i := range w.Pods {
 		index := gang.PodIndex(&w.Pods[i])
-		isRank := index < m.Observed.Size && w.Pods[i].DeletionTimestamp == nil // others were removed by a resize
-		if isRank && (completed.Has(w.Gang.RankOffset+index) || failure.RankSucceeded(&w.Pods[i], trainingContainers)) {
+		hasSucceeded := completed.Has(w.Gang.RankOffset+index) ||
+			w.Pods[i].DeletionTimestamp == nil && failure.RankSucceeded(&w.Pods[i], trainingContainers)
+		if hasSucceeded && index < m.Observed.Size { // others were removed by a resize
 			succeeded[index] = true
 		}
 	}

@@ -68,15 +68,6 @@ func isPastDeadline(w gang.Workload, now time.Time) bool {
 	return !now.Before(deadline.Add(-deadlineTolerance))
 }
 
-// needsSomeRanks reports whether a rule of the successPolicy of a Job, which may be nil, does not need all of its
-// indexes. If such a Job is drained while it restarts, each pod that exits with code 0 counts.
-func needsSomeRanks(job *batchv1.Job) bool {
-	return job != nil && job.Spec.SuccessPolicy != nil &&
-		slices.ContainsFunc(job.Spec.SuccessPolicy.Rules, func(rule batchv1.SuccessPolicyRule) bool {
-			return rule.SucceededCount != nil
-		})
-}
-
 // ruleScope contains the indexes of which a rule of a successPolicy counts the successes.
 type ruleScope struct {
 	indexes sets.Set[int32] // nil for all indexes of the Job

@@ -137,9 +137,9 @@ func (o *Observed) addWorkload(
 		NonTerminatingPods:  int(countPods(w.Pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })),
 		HasUncountedSuccess: HasUncountedSuccess(w.Job, w.Pods),
 	}
-	isRunning := !w.isTerminating(last.State) && !w.IsSuspended()
-	if isRunning || last.Phase == Restarting && needsSomeRanks(w.Job) {
-		workload.PodsToUntrack = findPodsToUntrack(w.Workload, failable)
+	isRestarting := last.Phase == Restarting
+	if isRestarting || !w.isTerminating(last.State) && !w.IsSuspended() {
+		workload.PodsToUntrack = findPodsToUntrack(w.Workload, failable, isRestarting)
 	}
 	o.Workloads = append(o.Workloads, workload)
 	o.PodCount += len(w.Pods)

@@ -144,8 +144,9 @@ func (w WorkloadEvidence) hasFormerPods(t time.Time) bool {
 // findPodsToUntrack returns the pods that their Job must not count; nil for a StatefulSet. They are being deleted, and
 // the Job has not counted them. The caller makes sure that somebody else than Rollcall and the Job controller deletes
 // the pods: the latter untracks the pods that it deletes. So many of them are returned that the Job cannot complete,
-// even if all other pods exit with code 0.
-func findPodsToUntrack(w gang.Workload, pods []corev1.Pod) []*corev1.Pod {
+// even if all other pods exit with code 0. While a gang restarts, not all indexes can succeed any more, but those of a
+// rule can.
+func findPodsToUntrack(w gang.Workload, pods []corev1.Pod, isRestarting bool) []*corev1.Pod {
 	if w.Job == nil {
 		return nil
 	}
@@ -160,7 +161,9 @@ func findPodsToUntrack(w gang.Workload, pods []corev1.Pod) []*corev1.Pod {
 	if policy := w.Job.Spec.SuccessPolicy; policy != nil {
 		rules = policy.Rules
 	}
-	rules = append(slices.Clone(rules), batchv1.SuccessPolicyRule{}) // success of all indexes completes any Job
+	if !isRestarting {
+		rules = append(slices.Clone(rules), batchv1.SuccessPolicyRule{}) // success of all indexes completes any Job
+	}
 	for _, rule := range rules {
 		scope := newRuleScope(rule, w.Ranks())
 		needed := scope.size - scope.count + 1

@@ -127,13 +127,18 @@ func TestFindPodsToUntrack(t *testing.T) {
 		return []batchv1.SuccessPolicyRule{{SucceededIndexes: indexes, SucceededCount: count}}
 	}
 	for name, c := range map[string]struct {
-		rules  []batchv1.SuccessPolicyRule
-		isLive bool // no pod is drained
-		want   []int32
+		rules        []batchv1.SuccessPolicyRule
+		isLive       bool // no pod is drained
+		isRestarting bool
+		want         []int32
 	}{
-		"a Job without a policy completes with all indexes": {want: []int32{2}},
-		"pods that run or that the Job has counted stay":    {isLive: true},
-		"a rule needs all of its indexes":                   {rules: rule(ptr.To("3-4"), nil), want: []int32{3}},
+		"a Job without a policy completes with all indexes":       {want: []int32{2}},
+		"pods that run or that the Job has counted stay":          {isLive: true},
+		"a gang restarts, and not all ranks can succeed any more": {isRestarting: true},
+		"a gang restarts, and a rule needs one index": {
+			isRestarting: true, rules: rule(ptr.To("3"), nil), want: []int32{3},
+		},
+		"a rule needs all of its indexes": {rules: rule(ptr.To("3-4"), nil), want: []int32{3}},
 		"a rule needs one of its indexes": {
 			rules: rule(ptr.To("3-4"), ptr.To[int32](1)), want: []int32{3, 4},
 		},
@@ -152,7 +157,7 @@ func TestFindPodsToUntrack(t *testing.T) {
 			if c.isLive {
 				pods = pods[1:3]
 			}
-			for _, pod := range findPodsToUntrack(gang.Workload{Job: job}, pods) {
+			for _, pod := range findPodsToUntrack(gang.Workload{Job: job}, pods, c.isRestarting) {
 				got = append(got, gang.PodIndex(pod))
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

@@ -208,7 +208,7 @@ func (s State) enterRestarting(snapshot Snapshot) State {
 func (s State) countIncident(n int32) State {
 	if s.FirstFailure.IsDisruption() {
 		s.Disruptions, s.DisruptionStreak = s.Disruptions+n, max(s.DisruptionStreak+n, 0)
-		if s.FirstFailure.IsFailedPreflight() {
+		if s.FirstFailure.IsRefusal() {
 			s.FailedPreflights = max(s.FailedPreflights+n, 0)
 		}
 	} else {
@@ -240,7 +240,7 @@ func (s State) earlierFailure(snapshot Snapshot) *failure.Failure {
 // gang may not restart after the earlier.
 func (s State) replaceFirstFailure(policies gang.RestartRules, f *failure.Failure) (State, bool) {
 	isSameKind := f.IsDisruption() == s.FirstFailure.IsDisruption() &&
-		f.IsFailedPreflight() == s.FirstFailure.IsFailedPreflight()
+		f.IsRefusal() == s.FirstFailure.IsRefusal()
 	if isSameKind || s.incidents() == 0 {
 		s.FirstFailure = f
 		return s, true
@@ -264,7 +264,7 @@ func (s State) canRestart(policies gang.RestartRules, members Members, f *failur
 
 // isLimitReached reports whether the gang may not restart once more after failures of the kind of f.
 func (s State) isLimitReached(policies gang.RestartRules, f *failure.Failure) bool {
-	if f.IsFailedPreflight() && s.FailedPreflights >= MaxFailedPreflights {
+	if f.IsRefusal() && s.FailedPreflights >= MaxFailedPreflights {
 		return true
 	}
 	if f.IsDisruption() {
@@ -273,7 +273,7 @@ func (s State) isLimitReached(policies gang.RestartRules, f *failure.Failure) bo
 	return s.Restarts >= policies.MaxRestarts
 }
 
-// MaxFailedPreflights is the maximum number of restarts after failed preflight checks until all ranks are ready. A
+// MaxFailedPreflights is the maximum number of restarts after refusals of nodes until all ranks are ready. A
 // check that fails on each node does not restart the gang indefinitely.
 const MaxFailedPreflights = 3
 

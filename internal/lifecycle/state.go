@@ -63,8 +63,8 @@ type Bookkeeping struct {
 	// DisruptionStreak is the number of disruptions and of repeated starts since an attempt ran for the maximum
 	// back-off. It determines the back-off of the next disruption and of the next repeated start.
 	DisruptionStreak int32 `json:"disruptionStreak,omitempty"`
-	// FailedPreflights is the number of preflight checks that failed since all ranks were ready; see
-	// [MaxFailedPreflights].
+	// FailedPreflights is the number of times that a node refused a rank since all ranks were ready, by a preflight check
+	// or its kubelet; see [MaxFailedPreflights].
 	FailedPreflights int32 `json:"failedPreflights,omitempty"`
 	// AttemptStartTime is when the ranks of the current attempt were resumed. The zero value stands
 	// for the creation of the workload.
@@ -126,6 +126,8 @@ func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 	next.CompletedRanks, next.CompletedMembers, next.RestartRules = "", nil, nil
 	isSameAttempt := next.AttemptStartTime.Equal(s.AttemptStartTime)
 	switch {
+	case next.Phase == Restarting:
+		next.CompletedRanks = s.CompletedRanks
 	case !next.Phase.Active():
 	case isSameAttempt:
 		next.CompletedRanks = snapshot.CompletedRanks

@@ -358,7 +358,7 @@ func TestStateNextFailure(t *testing.T) {
 			snapshot: newSnapshot(lifecycle.Observation{ReadyPods: 1, ActivePods: 2},
 				func(s *lifecycle.Snapshot) { s.LostRanks = 1 }),
 			wantPhase: lifecycle.Restarting,
-			check:     expectField("completed ranks", "", completedRanks),
+			check:     expectField("completed ranks", lifecycle.NoRanks, completedRanks),
 		},
 		"an attempt whose ranks are all ready in its first pass records that none completed": {
 			state: lifecycle.State{

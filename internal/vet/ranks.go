@@ -149,7 +149,8 @@ func (w *labeledWorkload) visitPodNames(c trainingContainer, visit func(field, n
 		isPlanned := slices.ContainsFunc(w.warnings, func(x gang.Warning) bool {
 			return strings.HasPrefix(x.Path, field+".")
 		})
-		if isPlanned && !hasLauncher {
+		isPython := len(parsed.Programs) > 0 && strings.HasPrefix(parsed.Programs[0].Name, "python")
+		if isPlanned && !hasLauncher && isPython { // a script can convert it
 			severity = severityOfFlag(parsed)
 		}
 		visit(field, e.Name, severity)

@@ -165,14 +165,24 @@ func (b *Gang) InferSlotsPerWorker(
 // scanProcessCounts returns the number of processes that a launcher starts on each host and on all hosts. A number
 // that its command does not contain is 0.
 func (b *Gang) scanProcessCounts(launcher *corev1.PodSpec) (perHost, total int) {
+	add := func(scan func(names string) []command.ScannedFlag, l command.LauncherProgram) {
+		for _, flag := range scan(l.HostProcessFlags) {
+			perHost = cmp.Or(perHost, flag.Number())
+		}
+		for _, flag := range scan(l.ProcessFlags) {
+			total = cmp.Or(total, flag.Number())
+		}
+	}
 	for _, c := range ListContainers(launcher) {
-		for _, launch := range b.Frameworks.Launchers().FindAll(command.Parse(CommandWords(c), nil)) {
-			for _, flag := range launch.ScanFlags(launch.HostProcessFlags) {
-				perHost = cmp.Or(perHost, flag.Number())
-			}
-			for _, flag := range launch.ScanFlags(launch.ProcessFlags) {
-				total = cmp.Or(total, flag.Number())
-			}
+		launches := b.Frameworks.Launchers().FindAll(command.Parse(CommandWords(c), nil))
+		for _, launch := range launches {
+			add(launch.ScanFlags, launch.LauncherProgram)
+		}
+		if len(launches) > 0 {
+			continue
+		}
+		for _, l := range b.Frameworks.Launchers() { // a script of the user can pass its flags on
+			add(func(names string) []command.ScannedFlag { return command.ScanFlags(CommandWords(c), names) }, l)
 		}
 	}
 	return perHost, total

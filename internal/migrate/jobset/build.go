@@ -181,7 +181,9 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 func (s *Reader) setJobFields(job *batchv1.JobSpec) {
 	set := s.Gang.JobSpec
 	job.Suspend, job.ManagedBy = set.Suspend, cmp.Or(set.ManagedBy, job.ManagedBy)
-	job.ActiveDeadlineSeconds = cmp.Or(job.ActiveDeadlineSeconds, set.ActiveDeadlineSeconds)
+	if d := set.ActiveDeadlineSeconds; d != nil {
+		job.ActiveDeadlineSeconds = ptr.To(min(*d, ptr.Deref(job.ActiveDeadlineSeconds, *d)))
+	}
 	job.TTLSecondsAfterFinished = cmp.Or(set.TTLSecondsAfterFinished, job.TTLSecondsAfterFinished)
 }
 
