@@ -24,9 +24,10 @@ var removeTrackingFinalizer = client.RawPatch(types.StrategicMergePatchType,
 // A program that saves a checkpoint on SIGTERM and exits with code 0 succeeds as far as the Job
 // controller can see. If all ranks of a Job are drained, the Job completes and cannot run again. A pod
 // without the finalizer batch.kubernetes.io/job-tracking is not counted, so one untracked pod keeps
-// its Job incomplete, and the restart resets the other completed indexes (see resetJobStatus). A rule of a successPolicy
-// that needs fewer ranks requires more untracked pods. The Job controller removes the finalizer in the same way from the pods
-// that it deletes when a Job is suspended (kubernetes pkg/controller/job, deleteJobPods).
+// its Job incomplete, and the restart resets the other completed indexes (see resetJobStatus). A rule of
+// a successPolicy that needs fewer ranks requires more untracked pods. The Job controller removes the
+// finalizer in the same way from the pods that it deletes when a Job is suspended (kubernetes
+// pkg/controller/job, deleteJobPods).
 //
 // Pods are untracked after the phase Restarting or Failed was written to the primary member. An untracked pod may
 // disappear at once, and its failure would be forgotten if the write were rejected. In the phase Failed, the Job must
