@@ -124,7 +124,7 @@ func (m *manager) setPodPhase(ctx context.Context, p corev1.Pod, phase corev1.Po
 		Phase:      phase,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}},
 	}
-	if phase != corev1.PodRunning {
+	if phase == corev1.PodSucceeded || phase == corev1.PodFailed {
 		code := int32(0)
 		if phase == corev1.PodFailed {
 			code = 3

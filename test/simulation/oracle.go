@@ -139,7 +139,7 @@ func (o *oracle) observe(before, after client.Object) {
 	if before == nil && o.final.Phase.Terminal() && !o.isAnyOtherMemberActive(w.Meta().Name) {
 		o.completed.Clear() // the user runs the gang again, and does not only create a member that was deleted
 	}
-	o.isReplaced = o.isReplaced || o.strangers.Len() > 0 && !o.isAnyOtherMemberActive("")
+	o.noteReplacement()
 	if job, ok := after.(*batchv1.Job); ok {
 		old, _ := before.(*batchv1.Job) // nil for a creation
 		o.observeJob(old, job)
@@ -168,6 +168,11 @@ func (o *oracle) observe(before, after client.Object) {
 	o.checkStatus(previous, status, known)
 	o.checkSeconds(before, status)
 	o.final = status
+}
+
+// noteReplacement records that only strangers and members that have finished exist.
+func (o *oracle) noteReplacement() {
+	o.isReplaced = o.isReplaced || o.strangers.Len() > 0 && !o.isAnyOtherMemberActive("")
 }
 
 // observeJob records suspensions, resumptions and results of a Job. before is nil for a new Job.

@@ -376,9 +376,11 @@ func foundSequences() []sequence {
 		incidents: []Incident{at(60, rankSucceeds, 2), at(90, setResized, 0, 1)},
 	}, {
 		name: "a pod that its Job replaced succeeds while no manager runs", shape: oneJob,
-		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 1), at(110, rankSucceeds, 1), at(112, managerStarts)},
-		change:    func(s *Scenario) { s.IgnoresDisruptions = true },
-		want:      wantedEnd{disruptions: 1},
+		incidents: []Incident{
+			at(60, managerCrashes), at(61, podEvicted, 1), at(110, rankSucceeds, 1), at(112, managerStarts),
+		},
+		change: func(s *Scenario) { s.IgnoresDisruptions = true },
+		want:   wantedEnd{disruptions: 1},
 	}, {
 		name: "a rank of a StatefulSet is drained after it succeeded and failed again", shape: oneStatefulSet,
 		incidents: []Incident{at(60, rankSucceeds, 1), at(200, podEvicted, 1)},
