@@ -3,7 +3,6 @@ package gang
 import (
 	"encoding/json"
 
-	rfc6902 "github.com/evanphx/json-patch/v5"
 	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -49,19 +48,11 @@ func (ds Denials) Repair(w Workload) (Workload, bool) {
 
 // apply returns a patched copy of a workload.
 func (f Fix) apply(w Workload) (Workload, error) {
-	text, err := json.Marshal(f)
-	if err != nil {
-		return Workload{}, err
-	}
-	patch, err := rfc6902.DecodePatch(text)
-	if err != nil {
-		return Workload{}, err
-	}
 	object, err := json.Marshal(w.Object())
 	if err != nil {
 		return Workload{}, err
 	}
-	if object, err = patch.Apply(object); err != nil {
+	if object, err = fieldpath.ApplyPatch(object, f); err != nil {
 		return Workload{}, err
 	}
 	patched, _ := NewWorkload(w.Kind())

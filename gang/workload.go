@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -21,6 +22,9 @@ const (
 	Job         Kind = "Job"
 	StatefulSet Kind = "StatefulSet"
 )
+
+// ObjectName returns the kind and a name as kubectl prints them, without the group: job/train.
+func (k Kind) ObjectName(name string) string { return strings.ToLower(string(k)) + "/" + name }
 
 // Workload is a view of a Job or a StatefulSet. It does not copy the object: changes through the view
 // change the object. Exactly one field is set.

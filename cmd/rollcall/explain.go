@@ -197,7 +197,7 @@ func (o *explainOptions) explain(
 
 // objectName returns the kind and the name of a workload, such as job/train.
 func objectName(w gang.Workload) string {
-	return strings.ToLower(string(w.Kind())) + "/" + cmp.Or(w.Meta().Name, w.Meta().GenerateName)
+	return w.Kind().ObjectName(cmp.Or(w.Meta().Name, w.Meta().GenerateName))
 }
 
 func printExplained(out io.Writer, w explainedWorkload) {

@@ -123,7 +123,7 @@ func judgeWorkloads(r *reporter, f Facts) {
 		case w.Meta().Annotations[gang.AnnotationInjected] != "":
 			injected++
 		default:
-			names = append(names, w.Meta().Namespace+"/"+strings.ToLower(string(w.Kind()))+"/"+w.Meta().Name)
+			names = append(names, w.Meta().Namespace+"/"+w.Kind().ObjectName(w.Meta().Name))
 		}
 	}
 	slices.Sort(names)

@@ -43,6 +43,8 @@ func (r *Reconciler) untrackDeletedPods(ctx context.Context, s *session, m membe
 	switch {
 	case next == lifecycle.Restarting || next == lifecycle.Failed:
 		names = append(s.podsToUntrack[uid], namesOf(m.observed.PodsToUntrack)...)
+		slices.Sort(names)
+		names = slices.Compact(names) // a pod whose patch failed is observed again
 	case next == lifecycle.Suspended && m.restartsCompleted():
 		names = namesOf(slices.DeleteFunc(slices.Clone(m.observed.PodsToUntrack), func(pod *corev1.Pod) bool {
 			return !failure.IsDisrupted(pod)

@@ -8,7 +8,7 @@ import (
 // String returns the result in one line, followed by one indented line for each note.
 func (r Result) String() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s/%s/%s %s", r.Namespace, strings.ToLower(string(r.Kind)), r.Name, r.Outcome)
+	fmt.Fprintf(&out, "%s/%s %s", r.Namespace, r.Kind.ObjectName(r.Name), r.Outcome)
 	if r.Err != nil {
 		fmt.Fprintf(&out, ": %v", r.Err)
 	}

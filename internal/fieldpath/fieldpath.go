@@ -2,7 +2,7 @@
 // spec.containers[0].image, and JSON pointers (RFC 6901), such as /spec/containers/0/image.
 //
 // A step is the name of a field, the index of an item, or the key of a map. Its notation depends only on its
-// text: in a path, a step that no Go field could have is in brackets.
+// text: in a path, a step that no Go field could have is in brackets. [ApplyPatch] applies patches with such pointers.
 package fieldpath
 
 import (

@@ -178,11 +178,12 @@ func hasExitedContainer(pod *corev1.Pod) bool {
 // isStatefulSetComplete reports whether the StatefulSet of a member has completed: each of its ranks succeeded, or its
 // first rank did if the member completes with it. The status of a StatefulSet does not contain this, so the result is
 // known only while the pods exist. Pods that exit while their gang restarts do not count, because Rollcall terminates
-// them. completed contains the ranks that are known to have completed.
+// them: last is the phase that was last written to the workload. completed contains the ranks that are known to have
+// completed.
 func (w WorkloadEvidence) isStatefulSetComplete(
-	m MemberState, completed sets.Set[int32], trainingContainers []string,
+	m MemberState, completed sets.Set[int32], trainingContainers []string, last Phase,
 ) bool {
-	if w.StatefulSet == nil || m.Observed.Size == 0 || ReadStatus(w.Workload).Phase == Restarting {
+	if w.StatefulSet == nil || m.Observed.Size == 0 || last == Restarting {
 		return false
 	}
 	succeeded := map[int32]bool{}

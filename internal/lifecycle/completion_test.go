@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"rollcall.training/gang"
@@ -61,10 +60,8 @@ func TestStatefulSetCompletion(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}
-			w := WorkloadEvidence{Pods: pods(c.succeeded...), Workload: gang.Workload{StatefulSet: set}}
-			if err := (Status{State: State{Phase: c.phase}}).WriteTo(w.Workload); err != nil {
-				t.Fatal(err)
+			w := WorkloadEvidence{
+				Pods: pods(c.succeeded...), Workload: gang.Workload{StatefulSet: &appsv1.StatefulSet{}},
 			}
 			member := MemberState{
 				Member:                gang.Member{WorkloadName: "train", Size: 3},
@@ -72,7 +69,7 @@ func TestStatefulSetCompletion(t *testing.T) {
 				CompletesWithFirstPod: c.completesWithFirstPod,
 				Observed:              Observation{IsStatefulSet: true, Size: 3},
 			}
-			if got := w.isStatefulSetComplete(member, c.known, trainingContainers); got != c.want {
+			if got := w.isStatefulSetComplete(member, c.known, trainingContainers, c.phase); got != c.want {
 				t.Errorf("complete is %v after ranks %s succeeded", got, fmt.Sprint(c.succeeded))
 			}
 		})

@@ -128,7 +128,7 @@ func (o *Observed) addWorkload(
 	if i := o.Members.IndexOf(w.Meta().Name); i >= 0 {
 		m := &o.Members[i]
 		m.addResult(s, e, w)
-		setIf(&m.Observed.Complete, w.isStatefulSetComplete(*m, completed, c.TrainingContainers))
+		setIf(&m.Observed.Complete, w.isStatefulSetComplete(*m, completed, c.TrainingContainers, last.Phase))
 		if w.StatefulSet != nil && completed.Len() > 0 {
 			m.Observed.SucceededPods = max(0, w.countReadyOrCompleted(completed)-m.Observed.ReadyPods)
 		}

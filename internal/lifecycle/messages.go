@@ -72,12 +72,12 @@ func (s State) describeFailure(policies gang.RestartRules, members Members) stri
 			return fmt.Sprintf("The preflight check failed the gang: %s", s.FirstFailure)
 		}
 		return fmt.Sprintf("The first failure has a non-retriable exit code: %s", s.FirstFailure)
-	case s.FirstFailure.IsRefusal() && s.FailedPreflights >= MaxFailedPreflights:
+	case s.FirstFailure.IsRefusal() && s.Refusals >= MaxRefusals:
 		kind := "rejected pod"
 		if s.FirstFailure.IsFailedPreflight() {
 			kind = "failed preflight check"
 		}
-		return fmt.Sprintf("The gang failed after %s: %s", formatCount(s.FailedPreflights, kind), s.FirstFailure)
+		return fmt.Sprintf("The gang failed after %s: %s", formatCount(s.Refusals, kind), s.FirstFailure)
 	case s.FirstFailure.IsDisruption() && policies.RestartPolicy == gang.RestartPolicyGang:
 		return fmt.Sprintf("The gang failed after %s: %s", formatCount(s.Disruptions, "disruption"), s.FirstFailure)
 	default:

@@ -77,14 +77,14 @@ func TestFailedPreflight(t *testing.T) {
 func TestRejectedPods(t *testing.T) {
 	policies := gang.RestartRules{RestartPolicy: gang.RestartPolicyGang, MaxRestarts: 3, MaxDisruptions: -1}
 	s := lifecycle.State{Bookkeeping: lifecycle.Bookkeeping{AttemptStartTime: podtest.At(0)}}
-	for attempt := range lifecycle.MaxFailedPreflights + 1 {
+	for attempt := range lifecycle.MaxRefusals + 1 {
 		s.Phase = lifecycle.Pending
 		s = s.Next(policies, newSnapshot(lifecycle.Observation{Size: 2}, func(s *lifecycle.Snapshot) {
 			s.FirstFailure = &failure.Failure{Rank: 1, Reason: "OutOfcpu", Time: podtest.At(attempt)}
 		}))
 	}
-	if s.Phase != lifecycle.Failed || s.Restarts != 0 || s.Disruptions != lifecycle.MaxFailedPreflights {
+	if s.Phase != lifecycle.Failed || s.Restarts != 0 || s.Disruptions != lifecycle.MaxRefusals {
 		t.Errorf("%s after %d restarts and %d disruptions, want Failed after %d disruptions", s.Phase, s.Restarts,
-			s.Disruptions, lifecycle.MaxFailedPreflights)
+			s.Disruptions, lifecycle.MaxRefusals)
 	}
 }

@@ -209,7 +209,7 @@ func (s State) countIncident(n int32) State {
 	if s.FirstFailure.IsDisruption() {
 		s.Disruptions, s.DisruptionStreak = s.Disruptions+n, max(s.DisruptionStreak+n, 0)
 		if s.FirstFailure.IsRefusal() {
-			s.FailedPreflights = max(s.FailedPreflights+n, 0)
+			s.Refusals = max(s.Refusals+n, 0)
 		}
 	} else {
 		s.Restarts += n
@@ -264,7 +264,7 @@ func (s State) canRestart(policies gang.RestartRules, members Members, f *failur
 
 // isLimitReached reports whether the gang may not restart once more after failures of the kind of f.
 func (s State) isLimitReached(policies gang.RestartRules, f *failure.Failure) bool {
-	if f.IsRefusal() && s.FailedPreflights >= MaxFailedPreflights {
+	if f.IsRefusal() && s.Refusals >= MaxRefusals {
 		return true
 	}
 	if f.IsDisruption() {
@@ -273,9 +273,9 @@ func (s State) isLimitReached(policies gang.RestartRules, f *failure.Failure) bo
 	return s.Restarts >= policies.MaxRestarts
 }
 
-// MaxFailedPreflights is the maximum number of restarts after refusals of nodes until all ranks are ready. A
+// MaxRefusals is the maximum number of restarts after refusals of nodes until all ranks are ready. A
 // check that fails on each node does not restart the gang indefinitely.
-const MaxFailedPreflights = 3
+const MaxRefusals = 3
 
 // isNonRetriable reports whether the exit code of a failure, which may be nil, fails the gang. Only
 // exit codes of training containers count. An init container that could not fetch its data may

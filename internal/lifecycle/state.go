@@ -63,9 +63,9 @@ type Bookkeeping struct {
 	// DisruptionStreak is the number of disruptions and of repeated starts since an attempt ran for the maximum
 	// back-off. It determines the back-off of the next disruption and of the next repeated start.
 	DisruptionStreak int32 `json:"disruptionStreak,omitempty"`
-	// FailedPreflights is the number of times that a node refused a rank since all ranks were ready, by a preflight check
-	// or its kubelet; see [MaxFailedPreflights].
-	FailedPreflights int32 `json:"failedPreflights,omitempty"`
+	// Refusals is the number of times that a node refused a rank since all ranks were ready, by a preflight check
+	// or its kubelet; see [MaxRefusals].
+	Refusals int32 `json:"failedPreflights,omitempty"`
 	// AttemptStartTime is when the ranks of the current attempt were resumed. The zero value stands
 	// for the creation of the workload.
 	AttemptStartTime time.Time `json:"attemptStartTime,omitzero"`
@@ -392,7 +392,7 @@ func (s State) transitionTo(phase Phase, snapshot Snapshot) State {
 	s.StartCompleted = s.StartCompleted || isNotReadyAgain
 	s.Phase, s.LastTransitionTime = phase, snapshot.statusTime()
 	if phase == Running {
-		s.FailedPreflights = 0
+		s.Refusals = 0
 	}
 	return s
 }

@@ -1,15 +1,13 @@
 package manifest
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
-	jsonpatch2 "gomodules.xyz/jsonpatch/v2"
+	"gomodules.xyz/jsonpatch/v2"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/fieldpath"
 	"rollcall.training/internal/injection"
 )
 
@@ -34,7 +32,7 @@ func (d *Document) Inject(
 	namespace string, inject func(gang.Workload) (injectors.Result, error),
 ) ([]Injection, error) {
 	var injections []Injection
-	var ops []jsonpatch2.Operation
+	var ops []jsonpatch.Operation
 	for _, object := range d.Objects() {
 		if !object.HasFrameworkLabel() {
 			continue // an object that is not a gang need not be valid
@@ -47,7 +45,7 @@ func (d *Document) Inject(
 			continue
 		}
 		injected := Injection{
-			Object:    strings.ToLower(string(w.Kind())) + "/" + w.Meta().Name,
+			Object:    w.Kind().ObjectName(w.Meta().Name),
 			Namespace: w.Meta().Namespace,
 		}
 		if injected.Namespace == "" {
@@ -72,21 +70,14 @@ func (d *Document) Inject(
 
 // applyPatch applies JSON patch operations to the document. One call with the operations of all
 // objects of a list decodes the list once.
-func (d *Document) applyPatch(ops []jsonpatch2.Operation) error {
+func (d *Document) applyPatch(ops []jsonpatch.Operation) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	text, err := json.Marshal(ops)
+	patched, err := fieldpath.ApplyPatch(d.jsonText, ops)
 	if err != nil {
-		return fmt.Errorf("encoding the patch: %w", err)
+		return err
 	}
-	patch, err := jsonpatch.DecodePatch(text)
-	if err != nil {
-		return fmt.Errorf("decoding the patch: %w", err)
-	}
-	if d.jsonText, err = patch.Apply(d.jsonText); err != nil {
-		return fmt.Errorf("applying the patch: %w", err)
-	}
-	d.modified = true
+	d.jsonText, d.modified = patched, true
 	return nil
 }

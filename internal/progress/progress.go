@@ -12,12 +12,12 @@ const MaxLogBytes = 64 * 1024
 
 // Progress is what a part of a log shows. Its JSON is part of the output of rollcall status -o json.
 type Progress struct {
-	// Matches is the number of lines that match the pattern. The other fields are meaningless if it is 0.
-	Matches int `json:"-"`
-	// Stopped is true if the last line with a match has the group stop, and Faulted if any has the group fault. Such
-	// lines are not part of Matches.
+	// Stopped is true if the last line with a match has the group stop, and Faulted if any has the group fault. The other
+	// fields do not contain such lines.
 	Stopped bool `json:"-"`
 	Faulted bool `json:"-"`
+	// Matches is the number of lines that match the pattern. The fields below are meaningless if it is 0.
+	Matches int `json:"-"`
 	// LastTime is when the last of these lines was printed.
 	LastTime time.Time `json:"lastTime"`
 	// Step and Total are the numbers in the last line; nil without the group, and if it is not a number.

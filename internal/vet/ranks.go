@@ -190,9 +190,8 @@ func severityOfEnv(name string, hasLauncher bool) Severity {
 // the variables with its prefix and sets those of its processes. Without a launcher, the program reads the variables
 // that Rollcall injects.
 func (c trainingContainer) severityOfVariable(name string, hasLauncher bool) Severity {
-	isInjected := slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 	isOfLauncher := strings.HasPrefix(name, "PET_")
-	if isOfLauncher == hasLauncher && isInjected {
+	if isOfLauncher == hasLauncher && findEnv(c.Env, name) != nil {
 		return Error
 	}
 	return ""

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/installation"
+	"rollcall.training/test/pages"
 	"rollcall.training/test/wait"
 )
 
@@ -52,9 +55,26 @@ func TestKueue(t *testing.T) {
 		"Deactivated":   testKueueDeactivated,
 		"Evicted":       testKueueEvictedDuringRestart,
 		"AvoidsNode":    testKueueAvoidsNode,
+		"Page":          testKueuePage,
 	})
 	t.Run("ManagerKilled", func(t *testing.T) { testKueueManagerKilled(t, m, m.createNamespace(t)) })
 	t.Run("WebhooksLast", func(t *testing.T) { testKueueWebhooksLast(t, m, m.createNamespace(t)) })
+}
+
+// testKueuePage follows the page with its own queue.
+func testKueuePage(t *testing.T, m *manager, ns string) {
+	const page = "docs/tasks/kueue.md"
+	text, err := os.ReadFile("../../" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, queue, _ := strings.Cut(string(text), "```yaml\n# queue.yaml\n")
+	queue, _, _ = strings.Cut(queue, "```")
+	m.applyManifest(t, ns, queue)
+	m.runFakeKubelet(t, ns, nil)
+	if n := pages.Follow(t, "../..", page, m.Cluster, ns, ""); n < 7 {
+		t.Errorf("the page has only %d commands", n)
+	}
 }
 
 func testKueueAdmitted(t *testing.T, m *manager, ns string) {

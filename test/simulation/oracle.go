@@ -10,7 +10,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -168,11 +167,6 @@ func (o *oracle) observe(before, after client.Object) {
 	o.checkStatus(previous, status, known)
 	o.checkSeconds(before, status)
 	o.final = status
-}
-
-// noteReplacement records that only strangers and members that have finished exist.
-func (o *oracle) noteReplacement() {
-	o.isReplaced = o.isReplaced || o.strangers.Len() > 0 && !o.isAnyOtherMemberActive("")
 }
 
 // observeJob records suspensions, resumptions and results of a Job. before is nil for a new Job.
@@ -387,23 +381,5 @@ func (o *oracle) countWrite(kind) {
 	attempts := 1 + o.failures + o.disruptions + o.suspended + o.leaders + o.resizes + o.releases
 	if budget := 30 + 14*len(o.scenario.members())*attempts; o.writes > budget {
 		o.violate(tooManyWrites, "%d writes, budget %d", o.writes, budget)
-	}
-}
-
-// checkWrite checks that a write to a stranger changes only its report. After the gang has finished, or if only members
-// exist that have finished, the stranger is a gang of that name (docs/adr/0004-identity.md).
-func (o *oracle) checkWrite(before, after client.Object) {
-	hasFinished := o.ended || o.final.Phase.Terminal() || o.isReplaced || !o.isAnyMember()
-	if !o.strangers.Has(after.GetName()) || hasFinished {
-		return
-	}
-	w, err := gang.WorkloadOf(clone(after))
-	if err != nil {
-		o.violate(strangerChanged, "%s %s", kindOf(after), after.GetName())
-		return
-	}
-	old, _ := gang.WorkloadOf(clone(before)) // the same kind
-	if !equality.Semantic.DeepEqual(old.Template(), w.Template()) || old.IsSuspended() != w.IsSuspended() {
-		o.violate(strangerChanged, "the spec of %s %s", kindOf(after), after.GetName())
 	}
 }

@@ -3,8 +3,10 @@ package simulation
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
 )
@@ -47,5 +49,28 @@ func (s *simulation) createStranger() {
 func (s *simulation) deleteStrangers() {
 	for name := range s.oracle.strangers {
 		_ = s.api.delete(statefulSetKind, name, deleteOptions{}) // gone already
+	}
+}
+
+// noteReplacement records that only strangers and members that have finished exist.
+func (o *oracle) noteReplacement() {
+	o.isReplaced = o.isReplaced || o.strangers.Len() > 0 && !o.isAnyOtherMemberActive("")
+}
+
+// checkWrite checks that a write to a stranger changes only its report. After the gang has finished, or if only members
+// exist that have finished, the stranger is a gang of that name (docs/adr/0004-identity.md).
+func (o *oracle) checkWrite(before, after client.Object) {
+	hasFinished := o.ended || o.final.Phase.Terminal() || o.isReplaced || !o.isAnyMember()
+	if !o.strangers.Has(after.GetName()) || hasFinished {
+		return
+	}
+	w, err := gang.WorkloadOf(clone(after))
+	if err != nil {
+		o.violate(strangerChanged, "%s %s", kindOf(after), after.GetName())
+		return
+	}
+	old, _ := gang.WorkloadOf(clone(before)) // the same kind
+	if !equality.Semantic.DeepEqual(old.Template(), w.Template()) || old.IsSuspended() != w.IsSuspended() {
+		o.violate(strangerChanged, "the spec of %s %s", kindOf(after), after.GetName())
 	}
 }

@@ -92,7 +92,7 @@ func (o Options) Admit(workloads []gang.Workload) []Outcome {
 			continue
 		}
 		w := original.DeepCopy()
-		outcome := Outcome{Object: strings.ToLower(string(w.Kind())) + "/" + w.Meta().Name, Namespace: w.Meta().Namespace}
+		outcome := Outcome{Object: w.Kind().ObjectName(w.Meta().Name), Namespace: w.Meta().Namespace}
 		g, _, err := o.AdmitWorkload(w)
 		if err != nil {
 			outcome.Denials = injectors.DenialCauses(err)
