@@ -22,9 +22,9 @@ type Memory struct {
 	restartRules *gang.RestartRules
 	// unhealthyPods contains since when this process has observed pods with an unhealthy device.
 	unhealthyPods map[types.UID]time.Time
-	// failureDecisionTime is when a pass first decided to fail the gang, and unobservedTime when a pass first decided
+	// failureDecisionTime is when a pass first decided to fail the gang, and staleCacheTime when a pass first decided
 	// because of a failure that nobody observed; see [Memory.Confirm].
-	failureDecisionTime, unobservedTime time.Time
+	failureDecisionTime, staleCacheTime time.Time
 	// decision is the last decision to restart or fail the gang.
 	decision failureDecision
 }
@@ -91,7 +91,8 @@ const (
 	completionGracePeriod = 3 * time.Second
 	// StaleCacheDelay is the delay before a pass is repeated whose cache was stale.
 	StaleCacheDelay = time.Second
-	// maxStaleCacheDelay is how long a pass waits for failed pods that seem to run or to be uncounted.
+	// maxStaleCacheDelay is how long a pass waits for pods that the cache may not contain, and for failed pods that
+	// seem to run or to be uncounted.
 	maxStaleCacheDelay = 30 * time.Second
 )
 
@@ -102,13 +103,12 @@ const (
 // the peers of the pod fail. The start of an attempt is repeated with a back-off.
 func (m *Memory) Confirm(last, next State, snapshot Snapshot) (delay time.Duration, mustReadMembers bool) {
 	isNew := next.Phase != last.Phase
-	isUnobserved := next.FirstFailure != nil && next.FirstFailure.Reason == failure.ReasonUnobserved
 	isDecision := isNew && (next.Phase == Restarting || next.Phase == Failed)
 	if delay := last.remainingRepeatBackoff(next, snapshot.Now); delay > 0 {
 		return delay, false
 	}
-	wait := last.unobservedFailureDelay(snapshot)
-	if delay := RemainingDelay(&m.unobservedTime, isDecision && isUnobserved && wait > 0, wait, snapshot.Now); delay > 0 {
+	wait := last.staleCacheDelay(next.FirstFailure, snapshot)
+	if delay := RemainingDelay(&m.staleCacheTime, isDecision && wait > 0, wait, snapshot.Now); delay > 0 {
 		return delay, false
 	}
 	isFailing := isDecision && next.Phase == Failed && snapshot.Members.Phase(last.Phase) != Failed

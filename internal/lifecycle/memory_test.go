@@ -124,3 +124,26 @@ func TestConfirmUnobservedFailure(t *testing.T) {
 		})
 	}
 }
+
+// TestConfirmLostRank checks that a rank that completed without a pod does not count as lost while the cache of the pods
+// may be behind that of the Jobs.
+func TestConfirmLostRank(t *testing.T) {
+	for name, c := range map[string]struct {
+		state State
+		want  time.Duration
+	}{
+		"its pod may be missing in the cache":         {state: State{Phase: Pending}, want: maxStaleCacheDelay},
+		"the cache contained all pods of the attempt": {state: State{Phase: Running}},
+		"a later attempt is repeated with a back-off": {state: State{Phase: Pending, Bookkeeping: Bookkeeping{Attempt: 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot := Snapshot{Now: podtest.At(30)}
+			next := c.state.enterRestarting(snapshot)
+			next.FirstFailure = snapshot.newFailure(failure.ReasonRankLost, "")
+			var m Memory
+			if delay, _ := m.Confirm(c.state, next, snapshot); delay != c.want {
+				t.Errorf("delay %s, want %s", delay, c.want)
+			}
+		})
+	}
+}

@@ -50,6 +50,21 @@ func (s State) unobservedFailures(snapshot Snapshot) int32 {
 	return max(counted, snapshot.ReplacedPods)
 }
 
+// staleCacheDelay returns how long a failure must hold before it counts, because the cache of the Jobs may be ahead of
+// that of the pods. A Job of the first attempt may count a completed rank whose pod the cache does not contain yet.
+func (s State) staleCacheDelay(f *failure.Failure, snapshot Snapshot) time.Duration {
+	switch {
+	case f == nil:
+		return 0
+	case f.Reason == failure.ReasonUnobserved:
+		return s.unobservedFailureDelay(snapshot)
+	case f.Reason == failure.ReasonRankLost && s.Attempt == 0 && !s.wereAllReady():
+		return maxStaleCacheDelay
+	default:
+		return 0
+	}
+}
+
 // unobservedFailureDelay returns how long failed pods must seem to be gone before they count. The cache of the Jobs may
 // be ahead of that of the pods: the Jobs then count a failed pod that, by its finalizer, they have yet to count. Or
 // they count one that still seems to run, so the failed pods and those that run are more than the ranks.
