@@ -1,16 +1,27 @@
 package e2e
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"rollcall.training/test/cluster"
 	"rollcall.training/test/pages"
 )
 
-// TestDemo follows the demo on the cluster of the tests. Its Events differ between two runs, so the page ends before.
+// TestDemo follows the demo on the cluster of the tests, with helm in the PATH. Its Events differ between two runs, so the page ends before.
 func TestDemo(t *testing.T) {
 	s := requireCluster(t)
+	helm, err := cluster.FindHelm(t.Context(), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(helm, filepath.Join(bin, "helm")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("TRAINING_IMAGE", s.trainingImage)
 	pages.FollowMake(t, repositoryRoot, "docs/tutorials/demo.md", s.Cluster, s.createNamespace(t), "demo",
 		"== Applying examples/pytorch", "AGE ")
