@@ -90,7 +90,7 @@ def test_a_gang_succeeds(api: client.ApiClient) -> None:
 
 
 def test_a_gang_fails(api: client.ApiClient) -> None:
-    gang = submit("fails", settings={"max-restarts": 0})
+    gang = submit("fails", pods=2, settings={"max-restarts": 0})
     end_pods(api, gang, [0, 3])
     with pytest.raises(rollcall.GangFailed) as error:
         gang.wait()
@@ -160,13 +160,14 @@ def test_a_function_travels_in_a_config_map_of_the_job(api: client.ApiClient) ->
     def train(rate: float) -> None:
         print(rate)
 
-    gang = submit("function", train, arguments={"rate": 0.1}, launcher=["torchrun"])
+    gang = submit("function", train, arguments={"rate": 0.1})
     job = client.BatchV1Api(api).read_namespaced_job("function", NAMESPACE)
     pod = job.spec.template.spec
-    assert pod.containers[0].command == ["torchrun", "/mnt/program/program.py"]
+    torchrun = ["python3", "-m", "torch.distributed.run"]
+    assert pod.containers[0].command == [*torchrun, "/mnt/program/program.py"]
     name = next(v.config_map.name for v in pod.volumes if v.name == "program")
     program = client.CoreV1Api(api).read_namespaced_config_map(name, NAMESPACE)
-    assert "train(**json.loads('{\"rate\": 0.1}'))" in program.data["program.py"]
+    assert "run(**json.loads('{\"rate\": 0.1}'))" in program.data["program.py"]
     assert [owner.uid for owner in program.metadata.owner_references] == [job.metadata.uid]
     gang.delete()
 
@@ -243,7 +244,7 @@ def test_the_documented_permissions_are_sufficient(api: client.ApiClient) -> Non
     user = log_in_as_user(api)
     with pytest.raises(client.ApiException, match="403"):
         client.CoreV1Api(user).list_namespaced_secret(NAMESPACE)
-    gang = submit("documented-permissions", train, api_client=user)
+    gang = submit("documented-permissions", train, pods=2, api_client=user)
     end_pods(api, gang, [0, 0])
     assert gang.wait().phase == "Succeeded"
     assert list(gang.logs(rank=1)) == []

@@ -34,6 +34,21 @@ def test_a_function_runs_with_its_arguments() -> None:
     assert run_program(train, rate=0.1, config=config) == f"{json.dumps([0.1, config])} None\n"
 
 
+def test_the_error_of_a_function_is_in_the_report_of_torchrun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train() -> None:
+        print("train")
+
+    package = tmp_path / "torch" / "distributed" / "elastic" / "multiprocessing"
+    package.mkdir(parents=True)
+    (package / "errors.py").write_text("def record(run): print('recorded'); return run")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert run_program(train) == "train\n"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", "error.json")
+    assert run_program(train) == "recorded\ntrain\n"
+
+
 def test_a_function_may_define_globals() -> None:
     def train() -> None:
         global OUTSIDE

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import rollcall
+from rollcall.submission import _LAUNCHERS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tasks" / "use-python.md").read_text()
@@ -15,8 +16,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 OPTIONS = {
     *inspect.signature(rollcall.submit).parameters,
     *inspect.signature(rollcall.build_job).parameters,
-    "launcher",
-}
+} - {"command", "options"}
 
 
 def read_calls(source: str) -> list[ast.Call]:
@@ -32,8 +32,27 @@ def test_a_block_of_the_page_uses_names_that_exist(block: str) -> None:
             assert {keyword.arg for keyword in call.keywords} <= OPTIONS
 
 
+def test_the_page_lists_all_arguments() -> None:
+    table = PAGE.partition("Its arguments are:\n")[2].partition("```")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == OPTIONS
+
+
+def test_the_page_contains_the_default_number_of_pods() -> None:
+    pods = inspect.signature(rollcall.build_job).parameters["pods"].default
+    assert f"| `pods` | {pods} |" in PAGE
+    assert f"`pods={pods}`" in PAGE
+
+
+@pytest.mark.parametrize(("framework", "launcher"), _LAUNCHERS.items())
+def test_the_page_contains_the_launcher_of_a_framework(
+    framework: str, launcher: tuple[str, ...]
+) -> None:
+    assert re.search(rf"^\| .*`{framework}`.* \| `{' '.join(launcher)}`", PAGE, re.MULTILINE)
+
+
 def test_the_table_of_the_kubeflow_sdk_uses_names_that_exist() -> None:
-    table = PAGE.partition("## From the Kubeflow SDK")[2]
+    table = PAGE.partition("### Calls")[2]
     rows = [line.split("|")[3] for line in table.splitlines() if line.startswith("| ")][1:]
     calls = [call for row in rows for call in re.findall(r"`(\w+)\(([^`]*)\)", row)]
     for name, text in calls:

@@ -1,11 +1,16 @@
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kubernetes import client
 
-from rollcall import Gang, build_job
-from rollcall.submission import _WARNING, _create_program
+from rollcall import Gang, build_job, submit
+from rollcall.submission import _LAUNCHERS, _TORCHRUN, _WARNING, _create_program
+
+FRAMEWORK_PAGES = Path(__file__).parents[2] / "docs" / "reference" / "frameworks"
+IMAGE = "registry.example.com/train:1"
+PROGRAM = "/mnt/program/program.py"
 
 
 def test_a_job_has_only_what_was_asked_for() -> None:
@@ -69,6 +74,75 @@ def test_options_become_fields() -> None:
     ]
     assert container["resources"] == {"requests": {"memory": "16Gi"}, "limits": {"memory": "16Gi"}}
     assert container["env"] == [{"name": "NCCL_DEBUG", "value": "INFO"}]
+
+
+def test_a_job_has_one_pod_by_default() -> None:
+    spec = build_job("train", ["python3", "train.py"], image=IMAGE)["spec"]
+    assert (spec["parallelism"], spec["completions"]) == (1, 1)
+
+
+def build_function_job(**options: Any) -> dict[str, Any]:
+    """Return the Job of a function, without a cluster."""
+    jobs: list[dict[str, Any]] = []
+
+    def stop(job: dict[str, Any]) -> None:
+        jobs.append(job)
+        raise InterruptedError
+
+    def train(rate: float = 0.1) -> None:
+        print(rate)
+
+    with pytest.raises(InterruptedError):
+        submit("train", train, image=IMAGE, change=stop, **options)
+    return jobs[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "want"),
+    [
+        pytest.param({}, _TORCHRUN, id="pytorch is the default"),
+        pytest.param({"gpus": 8}, _TORCHRUN, id="torchrun reads the number of GPUs in the pod"),
+        pytest.param(
+            {"framework": "deepspeed"}, _TORCHRUN, id="deepspeed reads the same variables"
+        ),
+        pytest.param(
+            {"framework": "paddle"},
+            ["python3", "-m", "paddle.distributed.launch"],
+            id="only the launcher of Paddle reads the address of rank 0",
+        ),
+        pytest.param({"framework": "jax", "gpus": 8}, ["python3"], id="jax has no launcher"),
+        pytest.param({"launcher": ["python3", "-X", "dev"]}, ["python3", "-X", "dev"], id="other"),
+    ],
+)
+def test_the_launcher_of_a_function(options: dict[str, Any], want: list[str]) -> None:
+    job = build_function_job(**options)
+    assert read_container(job)["command"] == [*want, PROGRAM]
+    assert job["metadata"]["labels"]["rollcall.training/framework"] == options.get(
+        "framework", "pytorch"
+    )
+
+
+def test_packages_are_installed_before_the_launcher_starts() -> None:
+    command = read_container(build_function_job(packages=["einops"]))["command"]
+    install = "python3 -m pip install --quiet einops"
+    assert command == ["sh", "-c", f"{install} && exec python3 -m torch.distributed.run {PROGRAM}"]
+
+
+def test_functions_of_frameworks_with_variables_for_torchrun_start_with_torchrun() -> None:
+    pages = {page.stem: page.read_text() for page in FRAMEWORK_PAGES.glob("*.md")}
+    want = {name for name, text in pages.items() if "PET_NNODES" in text}
+    assert want == {name for name, launcher in _LAUNCHERS.items() if launcher == _TORCHRUN}
+    assert set(_LAUNCHERS) <= set(pages)
+
+
+def test_a_command_that_is_a_text_is_an_error() -> None:
+    with pytest.raises(TypeError, match="pass a list"):
+        submit("train", "torchrun train.py", image=IMAGE)
+
+
+def test_arguments_of_a_command_are_an_error() -> None:
+    with pytest.raises(TypeError, match="only for functions"):
+        submit("train", ["torchrun", "train.py"], image=IMAGE, arguments={"rate": 0.1})
 
 
 @pytest.mark.parametrize(

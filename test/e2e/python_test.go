@@ -37,7 +37,7 @@ func TestPython(t *testing.T) {
 			t.Errorf("the error is %v, the output is\n%s", err, out)
 		}
 	})
-	t.Run("the notebook prints the log of each rank", func(t *testing.T) {
+	t.Run("the notebook prints the logs of two pods with two processes each", func(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(repositoryRoot, example, "train.ipynb"))
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +56,10 @@ func TestPython(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"rank 0 of 2: the sum is 2", "rank 1 of 2: the sum is 2", "text/html"} {
+		for _, want := range []string{
+			"rank 0 of 4: the sum is 4", "rank 1 of 4: the sum is 4", // pod 0
+			"rank 2 of 4: the sum is 4", "rank 3 of 4: the sum is 4", "text/html",
+		} {
 			if !strings.Contains(string(executed), want) {
 				t.Errorf("the notebook does not contain %q:\n%s", want, executed)
 			}

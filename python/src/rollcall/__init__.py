@@ -14,6 +14,7 @@ Job with mistakes: see Denied.
 """
 
 from rollcall.errors import Cause, Denied, FunctionError, GangFailed, RollcallError, RollcallWarning
+from rollcall.function import build_program
 from rollcall.gang import Gang, list_gangs
 from rollcall.progress import Progress
 from rollcall.status import Rank, Status
@@ -31,6 +32,7 @@ __all__ = [
     "RollcallWarning",
     "Status",
     "build_job",
+    "build_program",
     "list_gangs",
     "submit",
 ]

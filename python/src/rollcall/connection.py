@@ -6,16 +6,25 @@ from pathlib import Path
 
 from kubernetes import client, config
 
+from rollcall.errors import RollcallError
+
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 def connect() -> client.ApiClient:
-    """Return a client for the current context, or without a kubeconfig for the pod."""
+    """Return a client for the current context, or without a kubeconfig for the pod.
+
+    RollcallError is raised if neither exists.
+    """
     configuration = client.Configuration()
     try:
         config.load_kube_config(client_configuration=configuration)
-    except config.ConfigException:
-        config.load_incluster_config(client_configuration=configuration)
+    except config.ConfigException as error:
+        try:
+            config.load_incluster_config(client_configuration=configuration)
+        except config.ConfigException:
+            fix = "set KUBECONFIG, or run in a pod with a ServiceAccount"
+            raise RollcallError(f"no cluster is configured: {error}; {fix}") from error
     return client.ApiClient(configuration)
 
 

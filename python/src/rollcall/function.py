@@ -13,6 +13,23 @@ from typing import Any
 
 from rollcall.errors import FunctionError
 
+# Below torchrun, record adds the error of the function to the report that ends the log.
+_PROGRAM = """from __future__ import annotations
+
+{source}
+
+if __name__ == "__main__":
+    import json
+    import os
+
+    run = {name}
+    if "TORCHELASTIC_ERROR_FILE" in os.environ:
+        from torch.distributed.elastic.multiprocessing.errors import record
+
+        run = record(run)
+    run(**json.loads({encoded!r}))
+"""
+
 
 def build_program(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
     """Return the source of a program that calls a function with arguments.
@@ -32,20 +49,8 @@ def build_program(function: Callable[..., Any], arguments: Mapping[str, Any]) ->
         inspect.signature(function).bind(**arguments)
     except TypeError as error:
         raise FunctionError(f"{name}: {error}; change the arguments") from error
-    call = f"    {name}(**json.loads({_encode_arguments(name, arguments)!r}))"
-    return "\n".join(
-        [
-            "from __future__ import annotations",
-            "",
-            source.rstrip(),
-            "",
-            'if __name__ == "__main__":',
-            "    import json",
-            "",
-            call,
-            "",
-        ]
-    )
+    encoded = _encode_arguments(name, arguments)
+    return _PROGRAM.format(source=source.rstrip(), name=name, encoded=encoded)
 
 
 def _read_source(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:

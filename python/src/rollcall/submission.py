@@ -11,7 +11,6 @@ from typing import Any
 
 from kubernetes import client
 
-from rollcall.connection import connect, current_namespace
 from rollcall.errors import RollcallWarning, parse_denial
 from rollcall.function import build_program
 from rollcall.gang import Gang
@@ -19,6 +18,14 @@ from rollcall.status import PREFIX
 
 _PROGRAM_DIRECTORY = "/mnt/program"
 _PROGRAM_FILE = "program.py"
+# The launchers that start the processes of a pod from the variables of Rollcall. python3 -m works
+# without torchrun in the path, and runs the Python for which pip installs packages.
+_TORCHRUN = ("python3", "-m", "torch.distributed.run")
+_LAUNCHERS: dict[str, Sequence[str]] = {
+    "pytorch": _TORCHRUN,
+    "deepspeed": _TORCHRUN,
+    "paddle": ("python3", "-m", "paddle.distributed.launch"),
+}
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
@@ -27,8 +34,10 @@ def submit(
     program: Sequence[str] | Callable[..., Any],
     *,
     image: str,
+    framework: str = "pytorch",
     namespace: str | None = None,
     arguments: Mapping[str, Any] | None = None,
+    launcher: Sequence[str] | None = None,
     change: Callable[[dict[str, Any]], object] | None = None,
     dry_run: bool = False,
     api_client: client.ApiClient | None = None,
@@ -37,26 +46,29 @@ def submit(
     """Create a gang and return it.
 
     `program` is a command, or a function with its `arguments`. A function must import what it uses,
-    because a ConfigMap with only its source travels to the pods. The other options are those of
-    build_job. `change` gets the Job before it is created, to set other fields.
+    because a ConfigMap with only its source travels to the pods. `launcher` is the command that
+    runs the function. By default, it is torchrun for pytorch and deepspeed, Paddle's launcher for
+    paddle, and otherwise python3, which starts one process in each pod. The other options are those
+    of build_job. `change` gets the Job before it is created, to set other fields.
 
     Denied is raised for a Job with mistakes, and FunctionError for a function that cannot travel.
     Warnings of the cluster become a RollcallWarning. With `dry_run`, the API server and the webhook
     check the Job, but nothing is created.
     """
-    source = build_program(program, arguments or {}) if callable(program) else None
+    source = None
     config_map = f"{name}-program-{secrets.token_hex(3)}"
     if callable(program):
-        launcher = options.pop("launcher", ("python3",))
-        command = [*launcher, f"{_PROGRAM_DIRECTORY}/{_PROGRAM_FILE}"]
-    else:
-        command = list(program)
-    job = build_job(name, command, image=image, **options)
+        source = build_program(program, arguments or {})
+        launcher = launcher or _LAUNCHERS.get(framework, ("python3",))
+        program = [*launcher, f"{_PROGRAM_DIRECTORY}/{_PROGRAM_FILE}"]
+    elif arguments or launcher:
+        raise TypeError("arguments and launcher are only for functions; put them into the command")
+    job = build_job(name, program, image=image, framework=framework, **options)
     if source is not None:
         _mount_program(job, config_map)
     if change is not None:
         change(job)
-    gang = Gang(name, namespace or current_namespace(), api_client or connect())
+    gang = Gang(name, namespace, api_client)
     created = _create_job(gang, job, dry_run)
     if source is not None and not dry_run:
         _create_program(gang, created, config_map, source)
@@ -69,7 +81,7 @@ def build_job(
     *,
     image: str,
     framework: str = "pytorch",
-    pods: int = 2,
+    pods: int = 1,
     gpus: int = 0,
     resources: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
@@ -77,12 +89,14 @@ def build_job(
     settings: Mapping[str, object] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the Job of a gang.
+    """Return the Job of a gang. It needs no cluster.
 
     `gpus` counts the accelerators of each pod, `resources` contains other requests that are also
     limits. `packages` are installed by pip before the command starts. `settings` are annotations of
     Rollcall without their prefix, such as {"max-restarts": 5}.
     """
+    if isinstance(command, str):
+        raise TypeError('the command is a text; pass a list, such as ["torchrun", "train.py"]')
     if packages:
         install = shlex.join(["python3", "-m", "pip", "install", "--quiet", *packages])
         command = ["sh", "-c", f"{install} && exec {shlex.join(command)}"]
