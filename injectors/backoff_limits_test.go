@@ -16,6 +16,8 @@ import (
 type jobLimits struct {
 	BackoffLimit, BackoffLimitPerIndex, MaxFailedIndexes *int32
 	MaxRestarts                                          int32
+	// RestartsInPlace means that a failed container restarts in its pod, which then does not count.
+	RestartsInPlace bool
 }
 
 func readJobLimits(t *testing.T, engine *injectors.Engine, job *batchv1.Job) jobLimits {
@@ -29,11 +31,12 @@ func readJobLimits(t *testing.T, engine *injectors.Engine, job *batchv1.Job) job
 		BackoffLimitPerIndex: job.Spec.BackoffLimitPerIndex,
 		MaxFailedIndexes:     job.Spec.MaxFailedIndexes,
 		MaxRestarts:          result.Gang.RestartRules.MaxRestarts,
+		RestartsInPlace:      len(job.Spec.Template.Spec.Containers[0].RestartPolicyRules) > 0,
 	}
 }
 
 // TestLimits checks that the limits of a Job on failed pods exceed the restarts of its gang and are
-// finite, unless its user set a limit. A second injection changes neither the limits nor the number of
+// finite, unless its user set a limit. Only with such a limit, failed containers restart in their pods. A second injection changes neither the limits nor the number of
 // restarts.
 func TestLimits(t *testing.T) {
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
@@ -65,18 +68,21 @@ func TestLimits(t *testing.T) {
 			change: func(j *batchv1.Job) { j.Spec.BackoffLimit = four },
 			want: jobLimits{
 				BackoffLimit: four, BackoffLimitPerIndex: attempts(5), MaxFailedIndexes: zero, MaxRestarts: 4,
+				RestartsInPlace: true,
 			},
 		},
 		"next to backoffLimitPerIndex, a backoffLimit of 6 is not a default": {
 			change: func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Spec.BackoffLimitPerIndex = apiServerDefault, two },
 			want: jobLimits{
 				BackoffLimit: apiServerDefault, BackoffLimitPerIndex: two, MaxFailedIndexes: zero, MaxRestarts: 3,
+				RestartsInPlace: true,
 			},
 		},
 		"next to backoffLimitPerIndex, the default of the API server is unlimited": {
 			change: func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Spec.BackoffLimitPerIndex = unlimited, two },
 			want: jobLimits{
 				BackoffLimit: unlimited, BackoffLimitPerIndex: two, MaxFailedIndexes: zero, MaxRestarts: 3,
+				RestartsInPlace: true,
 			},
 		},
 		"maxFailedIndexes is preserved without backoffLimitPerIndex": {
@@ -87,7 +93,7 @@ func TestLimits(t *testing.T) {
 		},
 		"maxFailedIndexes is preserved": {
 			change: func(j *batchv1.Job) { j.Spec.BackoffLimitPerIndex, j.Spec.MaxFailedIndexes = two, four },
-			want:   jobLimits{BackoffLimitPerIndex: two, MaxFailedIndexes: four, MaxRestarts: 3},
+			want:   jobLimits{BackoffLimitPerIndex: two, MaxFailedIndexes: four, MaxRestarts: 3, RestartsInPlace: true},
 		},
 		"pods that restart in place have a limit for the sum of all ranks": {
 			change: func(j *batchv1.Job) {

@@ -150,7 +150,7 @@ func TestEnvLength(t *testing.T) {
 		},
 		"short variables of many containers do not fit into the memory of a manager": {
 			ranks: 2, initContainers: 255,
-			want: "spec.template.spec: Invalid value: \"417188 bytes\": must need at most 229376 bytes of memory " +
+			want: "spec.template.spec: Invalid value: \"417140 bytes\": must need at most 229376 bytes of memory " +
 				"with the variables of Rollcall, where a text counts as at most 1024; use fewer containers, " +
 				"or move data from variables and arguments " +
 				"to a ConfigMap or a volume",

@@ -104,10 +104,10 @@ func judgeKubernetesVersion(r *reporter, f Facts) {
 	} else if err := gang.ValidateKubernetesVersion(f.ServerVersion.Value); err != nil {
 		r.fail("upgrade the cluster to Kubernetes "+gang.MinKubernetesVersion+" or newer", "the API server: %v", err)
 	} else if supported, err := gang.SupportsContainerRestartRules(f.ServerVersion.Value); err == nil && supported {
-		r.ok("the API server has the version %s; failed containers restart in their pods", f.ServerVersion.Value)
+		r.ok("the API server has the version %s", f.ServerVersion.Value)
 	} else {
-		r.ok("the API server has the version %s; failed pods are replaced, because restart rules of containers need "+
-			"Kubernetes 1.35", f.ServerVersion.Value)
+		r.ok("the API server has the version %s; failed ranks count toward a backoffLimit of the user, because restart "+
+			"rules of containers need Kubernetes 1.35", f.ServerVersion.Value)
 	}
 }
 

@@ -305,14 +305,21 @@ func TestDetachLimits(t *testing.T) {
 		wantBackoffLimit int32
 		wantNotes        []string
 	}{
-		"containers that restart in their pods have no limit": {
+		"a Job has the limit of its admission": {
 			change:           func(*batchv1.Job) {},
+			wantBackoffLimit: gang.UnlimitedBackoffLimit,
+		},
+		"containers that restart in their pods have no limit": {
+			change:           addRestartRules,
 			wantBackoffLimit: gang.UnlimitedBackoffLimit,
 			wantNotes: []string{"failed containers restart in their pods without a limit; " +
 				"to limit the time, set spec.activeDeadlineSeconds"},
 		},
 		"deadline limits the time": {
-			change:           func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = ptr.To[int64](60) },
+			change: func(j *batchv1.Job) {
+				addRestartRules(j)
+				j.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
+			},
 			wantBackoffLimit: gang.UnlimitedBackoffLimit,
 		},
 		"Job of an older build gets a limit": {
@@ -337,6 +344,15 @@ func TestDetachLimits(t *testing.T) {
 				t.Errorf("backoffLimit = %d with the error %v, want %d", *got.Spec.BackoffLimit, err, c.wantBackoffLimit)
 			}
 		})
+	}
+}
+
+// addRestartRules makes the containers of a Job restart in their pods.
+func addRestartRules(job *batchv1.Job) {
+	for i := range job.Spec.Template.Spec.Containers {
+		job.Spec.Template.Spec.Containers[i].RestartPolicyRules = []corev1.ContainerRestartRule{{
+			Action: corev1.ContainerRestartRuleActionRestart,
+		}}
 	}
 }
 

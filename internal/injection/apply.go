@@ -29,6 +29,7 @@ func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnin
 	a := &applier{
 		comparison: comparison{workload: w, gang: g, plan: p, budget: maxComparedBytes},
 		pod:        newPodTemplate(w.Template()), record: Record{Injector: g.Framework.Name, Build: build},
+		fields:  old.ByName(KindField),
 		applied: make([]key, 0, usualTargets), trainingNames: map[string]bool{},
 	}
 	for _, c := range g.Containers {

@@ -16,10 +16,9 @@ import (
 // limits must not fail a gang that has restarts left, and must end a gang that fails while no manager
 // runs.
 //
-// Restart rules prevent failed pods, but not deleted or evicted pods. A Job counts those as well: it
-// fails after backoffLimit pods, and the delay before replacement pods grows with the count. With
-// backoffLimitPerIndex, delay and limit of a rank depend only on its own pods. The first rank that
-// reaches its limit fails the Job, because its peers cannot continue.
+// A Job also counts deleted and evicted pods: it fails after backoffLimit pods, and the delay before
+// replacement pods grows with the count. With backoffLimitPerIndex, delay and limit of a rank depend only
+// on its own pods. The first rank that reaches its limit fails the Job, because its peers cannot continue.
 //
 // backoffLimitPerIndex requires restartPolicy Never. Otherwise backoffLimit contains the sum for all
 // ranks. It limits failed pods, and restarts of the containers in running pods.
@@ -70,6 +69,14 @@ func (a *applier) applyLimit(name string, limit **int32, planned *int32, exists 
 	case isOwn:
 		*limit = nil
 	}
+}
+
+// hasLimitOfUser reports whether the user limits the failed pods of a Job.
+func (a *applier) hasLimitOfUser(job *batchv1.Job) bool {
+	spec := &job.Spec
+	total, perIndex := spec.BackoffLimit, spec.BackoffLimitPerIndex
+	return !gang.IsDefaultBackoffLimit(total) && !isOwnLimit(a.fields[fieldBackoffLimit], total) ||
+		perIndex != nil && !isOwnLimit(a.fields[fieldBackoffLimitPerIndex], perIndex)
 }
 
 // isOwnLimit reports whether an earlier admission set the limit and nobody has edited it since.

@@ -32,9 +32,10 @@ func (a *applier) applyContainerFields() {
 	if a.workload.Job != nil && a.plan.RestartInPlace {
 		codes = findExitCodesWithoutRestart(a.workload.Job)
 	}
+	hasLimitOfUser := codes != nil && a.hasLimitOfUser(a.workload.Job)
 	for _, c := range a.trainingContainers() {
 		a.applyProbes(c)
-		if codes != nil {
+		if codes != nil && (hasLimitOfUser || a.hasStallProbe(c)) {
 			a.applyRestartRules(c, codes)
 		}
 		a.applyMessagePolicy(c)
@@ -42,9 +43,10 @@ func (a *applier) applyContainerFields() {
 }
 
 // applyRestartRules restarts failed training containers within their pods (KEP-5307, enabled by
-// default since Kubernetes 1.35), so that the pods do not fail. A Job counts failed pods individually
-// and delays their replacement by up to 10 minutes. A container with a policy of the user is not
-// changed.
+// default since Kubernetes 1.35), so that the pods do not fail and do not count toward a limit of the user.
+// A container that restarts delays the restart of its gang: a program that has just started ignores SIGTERM
+// as process 1, so its pod terminates only after the grace period. So containers without such a limit have no
+// rules. A container with a policy of the user is not changed.
 func (a *applier) applyRestartRules(c *container, exitCodesWithoutRestart []int32) {
 	exists := c.RestartPolicy != nil || len(c.RestartPolicyRules) > 0
 	if decide(relate(exists, a.owns(KindRestartRules, c.Name, ""), false), plan.KeepUser) != write {
@@ -65,11 +67,15 @@ func (a *applier) applyRestartRules(c *container, exitCodesWithoutRestart []int3
 // the whole pod and ignores the grace period of the probe. OnFailure has the same meaning as a rule that excludes only
 // the exit code 0.
 func (a *applier) chooseRestartPolicy(c *container, exitCodesWithoutRestart []int32) corev1.ContainerRestartPolicy {
-	isProbed := a.plan.LivenessProbe != nil && equality.Semantic.DeepEqual(c.LivenessProbe, a.plan.LivenessProbe)
-	if isProbed && slices.Equal(exitCodesWithoutRestart, []int32{0}) {
+	if a.hasStallProbe(c) && slices.Equal(exitCodesWithoutRestart, []int32{0}) {
 		return corev1.ContainerRestartPolicyOnFailure
 	}
 	return corev1.ContainerRestartPolicyNever
+}
+
+// hasStallProbe reports whether a container has the liveness probe of the plan.
+func (a *applier) hasStallProbe(c *container) bool {
+	return a.plan.LivenessProbe != nil && equality.Semantic.DeepEqual(c.LivenessProbe, a.plan.LivenessProbe)
 }
 
 // findExitCodesWithoutRestart returns the exit codes for which a container must not restart in place:

@@ -38,7 +38,6 @@ const firstIndex = "0"
 // distinguished from a value of the user and is replaced. gang.Parse rejects values that are neither
 // a default nor valid for a gang.
 func (a *applier) applyWorkloadFields(old *Record) {
-	a.fields = old.ByName(KindField)
 	if a.workload.Job != nil {
 		a.applyJobFields(a.workload.Job)
 	} else {

@@ -125,8 +125,8 @@ func TestConfirmUnobservedFailure(t *testing.T) {
 	}
 }
 
-// TestConfirmLostRank checks that a rank that completed without a pod does not count as lost while the cache of the pods
-// may be behind that of the Jobs.
+// TestConfirmLostRank checks that a rank that completed without a pod does not count as lost while the cache of the
+// pods may be behind that of the Jobs.
 func TestConfirmLostRank(t *testing.T) {
 	for name, c := range map[string]struct {
 		state State

@@ -49,7 +49,8 @@ func TestDroppedRestartRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mutating := injectors.NewEngine(injectors.Builtin(), gang.Config{Build: "new"})
-			raw := mergePatch(t, setFrameworkLabel(t, unlabeledJob), `{"spec":{"template":{"spec":{"restartPolicy":"Never"}}}}`)
+			raw := mergePatch(t, setFrameworkLabel(t, unlabeledJob),
+				`{"spec":{"backoffLimit":3,"template":{"spec":{"restartPolicy":"Never"}}}}`)
 			mutated := webhook.NewMutator(mutating, nil).Handle(t.Context(), newRequest(admissionv1.Create, gang.Job, nil, raw))
 			var job batchv1.Job
 			if err := json.Unmarshal(applyPatch(t, raw, mutated), &job); err != nil {

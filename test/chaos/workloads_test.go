@@ -49,17 +49,16 @@ func newMetadata(l life, name string) metav1.ObjectMeta {
 
 func newJob(l life, name string, ranks int32, pod corev1.PodSpec) *batchv1.Job {
 	pod.RestartPolicy = corev1.RestartPolicyNever
-	pod.Containers = append([]corev1.Container(nil), pod.Containers...)
-	if !l.RestartsInPlace && len(pod.Containers) > 0 {
-		// Rollcall adds no restart rules to a container with a restart policy of its own.
-		pod.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
-	}
-	return &batchv1.Job{
+	job := &batchv1.Job{
 		ObjectMeta: newMetadata(l, name),
 		Spec: batchv1.JobSpec{
 			Parallelism: &ranks, Completions: &ranks, Template: corev1.PodTemplateSpec{Spec: pod},
 		},
 	}
+	if l.RestartsInPlace { // Rollcall adds restart rules for a limit of the user
+		job.Spec.BackoffLimit = ptr.To[int32](1000)
+	}
+	return job
 }
 
 func newMember(l life, name, role string, ranks int32, roles string, pod corev1.PodSpec) *batchv1.Job {

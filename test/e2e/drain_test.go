@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,22 +29,21 @@ func TestDrain(t *testing.T) {
 	s := requireCluster(t)
 	for name, c := range map[string]struct {
 		statefulSet bool
-		// withoutRestartRules gives the container a restart policy of its own, so that Rollcall adds no
-		// restart rules.
-		withoutRestartRules bool
-		ranks               []int32
-		remove              func(context.Context, corev1.Pod) error
+		// hasLimit gives the Job a limit on failed pods, so that Rollcall adds restart rules.
+		hasLimit bool
+		ranks    []int32
+		remove   func(context.Context, corev1.Pod) error
 	}{
 		"one pod of a Job is deleted":   {ranks: []int32{1}, remove: s.deletePod},
 		"one pod of a Job is evicted":   {ranks: []int32{1}, remove: s.evictPod},
 		"rank 0 of a Job is deleted":    {ranks: []int32{0}, remove: s.deletePod},
 		"two pods of a Job are deleted": {ranks: []int32{0, 2}, remove: s.deletePod},
 		"all pods of a Job are evicted": {ranks: []int32{0, 1, 2}, remove: s.evictPod},
-		"one pod of a Job without restart rules is deleted": {
-			withoutRestartRules: true, ranks: []int32{1}, remove: s.deletePod,
+		"one pod of a Job with restart rules is deleted": {
+			hasLimit: true, ranks: []int32{1}, remove: s.deletePod,
 		},
-		"all pods of a Job without restart rules are evicted": {
-			withoutRestartRules: true, ranks: []int32{0, 1, 2}, remove: s.evictPod,
+		"all pods of a Job with restart rules are evicted": {
+			hasLimit: true, ranks: []int32{0, 1, 2}, remove: s.evictPod,
 		},
 		"two pods of a StatefulSet are deleted": {statefulSet: true, ranks: []int32{0, 2}, remove: s.deletePod},
 		"one pod of a StatefulSet is deleted":   {statefulSet: true, ranks: []int32{1}, remove: s.deletePod},
@@ -52,7 +52,7 @@ func TestDrain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gangs := s.createTerminableGangs(t, c.statefulSet, c.withoutRestartRules)
+			gangs := s.createTerminableGangs(t, c.statefulSet, c.hasLimit)
 			for _, g := range gangs {
 				g.pods = g.waitForRunningRanks(t, 0)
 			}
@@ -88,7 +88,7 @@ type terminableGang struct {
 }
 
 // createTerminableGangs creates one gang, or 20 with ROLLCALL_E2E=all.
-func (s *testCluster) createTerminableGangs(t *testing.T, statefulSet, withoutRestartRules bool) []*terminableGang {
+func (s *testCluster) createTerminableGangs(t *testing.T, statefulSet, hasLimit bool) []*terminableGang {
 	t.Helper()
 	count := 1
 	if os.Getenv("ROLLCALL_E2E") == "all" {
@@ -98,16 +98,17 @@ func (s *testCluster) createTerminableGangs(t *testing.T, statefulSet, withoutRe
 	s.createProgram(t, ns, "train.sh", "trap 'echo saved; exit 0' TERM\nsleep infinity &\nwait\n")
 	spec := s.newPodSpec("sh", "train.sh")
 	spec.TerminationGracePeriodSeconds = ptr.To[int64](10)
-	if withoutRestartRules {
-		spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
-	}
 	var out []*terminableGang
 	for i := range count {
 		g := &terminableGang{testCluster: s, namespace: ns, name: fmt.Sprintf("train-%d", i), statefulSet: statefulSet}
 		if statefulSet {
 			g.createStatefulSet(t, spec)
 		} else {
-			s.createJob(t, ns, g.name, drainedRanks, nil, spec)
+			s.createJob(t, ns, g.name, drainedRanks, nil, spec, func(job *batchv1.Job) {
+				if hasLimit {
+					job.Spec.BackoffLimit = ptr.To[int32](1000)
+				}
+			})
 		}
 		out = append(out, g)
 	}

@@ -10,7 +10,8 @@ import (
 	"rollcall.training/test/pages"
 )
 
-// TestDemo follows the demo on the cluster of the tests, with helm in the PATH. Its Events differ between two runs, so the page ends before.
+// TestDemo follows the demo on the cluster of the tests, with helm in the PATH. Its Events differ between two runs, so
+// the page ends before.
 func TestDemo(t *testing.T) {
 	s := requireCluster(t)
 	helm, err := cluster.FindHelm(t.Context(), t.Output())

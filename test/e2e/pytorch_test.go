@@ -65,9 +65,11 @@ func (s *testCluster) createExampleProgram(t *testing.T, ns, path string) {
 
 func (s *testCluster) createJob(
 	t *testing.T, ns, name string, ranks int32, annotations map[string]string, spec corev1.PodSpec,
+	changes ...func(*batchv1.Job),
 ) {
 	t.Helper()
-	s.createLabeledJob(t, ns, name, map[string]string{gang.LabelFramework: "pytorch"}, ranks, annotations, spec)
+	labels := map[string]string{gang.LabelFramework: "pytorch"}
+	s.createLabeledJob(t, ns, name, labels, ranks, annotations, spec, changes...)
 }
 
 // createMemberJob creates one Job of a PyTorch gang of several Jobs.
@@ -83,14 +85,17 @@ func (s *testCluster) createMemberJob(
 
 func (s *testCluster) createLabeledJob(
 	t *testing.T, ns, name string, labels map[string]string,
-	ranks int32, annotations map[string]string, spec corev1.PodSpec,
+	ranks int32, annotations map[string]string, spec corev1.PodSpec, changes ...func(*batchv1.Job),
 ) {
 	t.Helper()
-	_, err := s.client.BatchV1().Jobs(ns).Create(t.Context(), &batchv1.Job{
+	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations},
 		Spec:       batchv1.JobSpec{Parallelism: &ranks, Completions: &ranks, Template: corev1.PodTemplateSpec{Spec: spec}},
-	}, metav1.CreateOptions{})
-	if err != nil {
+	}
+	for _, change := range changes {
+		change(job)
+	}
+	if _, err := s.client.BatchV1().Jobs(ns).Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -203,9 +203,6 @@ func TestRestartContainerExit(t *testing.T) {
 		!strings.Contains(s.FirstFailure.Message, "rank reports its failure") {
 		t.Errorf("the first failure is %+v", s.FirstFailure)
 	}
-	if j, _ := r.getJobAndStatus(); j.Status.Failed != 0 {
-		t.Errorf("the Job counts %d failed pods", j.Status.Failed)
-	}
 	r.waitForSuccess(8)
 }
 

@@ -93,7 +93,7 @@ func (s *testCluster) startGangsBeforeUninstall(t *testing.T) uninstallGangs {
 	gangs := uninstallGangs{
 		running: s.createTerminableGangs(t, false, false)[0],
 		restarting: []*terminableGang{
-			s.createTerminableGangs(t, false, true)[0], s.createTerminableGangs(t, true, false)[0],
+			s.createTerminableGangs(t, false, false)[0], s.createTerminableGangs(t, true, false)[0],
 		},
 	}
 	for _, g := range gangs.restarting {

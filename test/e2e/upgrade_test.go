@@ -164,7 +164,7 @@ func (s *testCluster) startGangsBeforeUpgrade(t *testing.T) *upgradeGangs {
 		s.createTerminableGangs(t, false, false)[0], s.createTerminableGangs(t, true, false)[0],
 	}
 	g.inBackoff = []*terminableGang{
-		s.createTerminableGangs(t, false, true)[0], s.createTerminableGangs(t, true, false)[0],
+		s.createTerminableGangs(t, false, false)[0], s.createTerminableGangs(t, true, false)[0],
 	}
 	pair := s.createNamespace(t)
 	s.createProgram(t, pair, "train.sh", ignoreTerminationProgram)

@@ -260,8 +260,7 @@ func (r *testGang) patchPodStatus(p corev1.Pod) {
 	}
 }
 
-// failContainer reports that the container of a pod exited with a code and was restarted in place,
-// as the kubelet does (KEP-5307).
+// failContainer reports that the container of a pod exited with a code, as the kubelet does.
 func (r *testGang) failContainer(p corev1.Pod, code int32) {
 	r.t.Helper()
 	r.patchPodStatus(copyWithFailedContainer(p, code))
@@ -284,13 +283,20 @@ func isPodGone(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err)
 }
 
+// copyWithFailedContainer returns a pod that has failed, or whose container restarts if it has a policy or rules for that
+// (KEP-5307).
 func copyWithFailedContainer(p corev1.Pod, code int32) corev1.Pod {
 	p = *p.DeepCopy()
 	c := &p.Status.ContainerStatuses[0]
-	c.RestartCount++
-	c.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+	end := &corev1.ContainerStateTerminated{
 		ExitCode: code, Reason: "Error", Message: fmt.Sprintf("%s says %d",
 			gang.AnnotationStatus, code), FinishedAt: metav1.Now()}
+	if p.Spec.RestartPolicy == corev1.RestartPolicyNever && len(p.Spec.Containers[0].RestartPolicyRules) == 0 {
+		c.State, p.Status.Phase = corev1.ContainerState{Terminated: end}, corev1.PodFailed
+		return p
+	}
+	c.RestartCount++
+	c.LastTerminationState.Terminated = end
 	return p
 }
 

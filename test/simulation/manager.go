@@ -61,7 +61,7 @@ func newManager(s *simulation, number int, skew time.Duration) *manager {
 	m.transport = m.clock.WrapTransport(dateTransport{m})
 	m.measureClock() // the caches are filled by requests
 	m.reconciler = &controller.Reconciler{
-		Client: cacheClient{m: m}, APIReader: liveReader{m: m}, Engine: s.engine, Recorder: recorder{m: m}, Clock: m.clock,
+		Client: cacheClient{m: m}, APIReader: liveReader{m: m}, Engine: engine, Recorder: recorder{m: m}, Clock: m.clock,
 	}
 	if err := m.reconciler.RegisterIndexes(context.Background(), m); err != nil {
 		panic(err) // the indexer of this file returns no error
@@ -311,13 +311,8 @@ func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string,
 	r.m.record(r.m.String(), "Event %s on %s: %s", reason, o.GetName(), fmt.Sprintf(note, args...))
 }
 
-// newEngine returns an engine of the webhook and of all managers.
-func newEngine(withoutRules bool) *injectors.Engine {
-	return injectors.NewEngine(injectors.Builtin(), gang.Config{DisableContainerRestartRules: withoutRules})
-}
-
-// engines are the engines for API servers with and without restart rules of containers.
-var engines = map[bool]*injectors.Engine{false: newEngine(false), true: newEngine(true)}
+// engine is the engine of the webhook and of all managers.
+var engine = injectors.NewEngine(injectors.Builtin(), gang.Config{})
 
 // newMapper returns a mapper that knows Kueue if it is installed.
 func newMapper(hasKueue bool) meta.RESTMapper {

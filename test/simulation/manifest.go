@@ -61,6 +61,9 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		Parallelism: ptr.To(m.size), Completions: ptr.To(m.size), BackoffLimit: ptr.To[int32](6),
 		CompletionMode: ptr.To(batchv1.NonIndexedCompletion), Template: template,
 	}}
+	if !s.WithoutRules {
+		job.Spec.BackoffLimit = ptr.To[int32](1000) // a limit of the user, for which containers restart in their pods
+	}
 	if s.IgnoresDisruptions {
 		ignoreDisruptions(job)
 	}

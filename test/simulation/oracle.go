@@ -236,7 +236,8 @@ func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
 		o.violate(disruptionCounted, "%d restarts after %d failures: %s", after.Restarts, o.failures, after.Message)
 	}
 	o.ended = o.ended || before.Phase.Terminal()
-	isEnd := after.Phase.Terminal() && (!known || before.Phase != after.Phase)
+	isKept := after.Reason == gang.ReasonRequestRejected // the phase that the member had
+	isEnd := after.Phase.Terminal() && (!known || before.Phase != after.Phase) && !isKept
 	switch {
 	case isEnd && after.Phase == lifecycle.Failed && after.FirstFailure != nil:
 		o.checkFailed(after)

@@ -37,7 +37,7 @@ func NewScenario(seed uint64) Scenario {
 	}
 	s.Incidents = newIncidents(r, s)
 	extra := rand.New(rand.NewPCG(seed, 2)) // the other numbers stay those of earlier builds
-	s.WithoutRules = extra.IntN(4) == 0
+	s.WithoutRules = extra.IntN(4) > 0
 	s.WaitsForLostNodes = rand.New(rand.NewPCG(seed, 3)).IntN(4) == 0
 	if s.Shape == oneStatefulSet {
 		s.resizeAtRandom(extra)

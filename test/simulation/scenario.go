@@ -30,8 +30,8 @@ type Scenario struct {
 	Ranks         int32
 	MaxRestarts   int32
 	RestartPolicy string
-	// PodRestartPolicy is the restartPolicy of the pods of Jobs. WithoutRules is true for an API server without
-	// restart rules of containers.
+	// PodRestartPolicy is the restartPolicy of the pods of Jobs. WithoutRules is true for Jobs without a backoffLimit of
+	// the user, whose failed containers do not restart in their pods.
 	PodRestartPolicy string
 	WithoutRules     bool
 	Behavior         behavior

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
-	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/webhook"
 )
@@ -24,7 +23,6 @@ type simulation struct {
 	*world
 	scenario  Scenario
 	api       *api
-	engine    *injectors.Engine
 	admission *admitter
 	oracle    *oracle
 	programs  *programs
@@ -90,8 +88,7 @@ func Run(scenario Scenario) Result {
 func newSimulation(scenario Scenario) *simulation {
 	w := newWorld(scenario)
 	s := &simulation{world: w, scenario: scenario, api: newAPI(w), deleted: map[string]bool{}}
-	s.engine = engines[scenario.WithoutRules]
-	s.admission = &admitter{mutator: webhook.NewMutator(s.engine, nil), validator: webhook.NewValidator(s.engine, nil)}
+	s.admission = &admitter{mutator: webhook.NewMutator(engine, nil), validator: webhook.NewValidator(engine, nil)}
 	s.oracle = newOracle(s)
 	s.mapper = newMapper(scenario.Shape == queuedJob)
 	s.programs = &programs{
