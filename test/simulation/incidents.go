@@ -76,6 +76,9 @@ func (s *simulation) applyToProgram(i Incident, p *process) {
 		s.oracle.failures++
 		s.programs.stall(p)
 	case rankSucceeds:
+		if isOfStatefulSet(p.pod) && p.restarts > 0 && len(s.leaders()) == 0 {
+			s.oracle.failureTime = time.Time{} // the kubelet reports only the last exit of a container
+		}
 		p.exit(0)
 	case podForced:
 		s.noteDisruption()
