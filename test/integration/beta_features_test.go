@@ -42,7 +42,7 @@ func testRestartWithoutRules(t *testing.T, m *manager, ns string) {
 		t.Fatalf("the container has the restart policy %v and rules, so the test has no meaning", c.RestartPolicy)
 	}
 	before := r.listActivePods()
-	r.failContainer(r.getActivePod("worker-1"), 3)
+	r.failPod(r.getActivePod("worker-1"), 3)
 	s := r.waitForPhase(lifecycle.Running, 1)
 	r.checkPodsReplaced(before, "1")
 	if f := s.FirstFailure; f == nil || f.Rank != 1 || f.ExitCode != 3 || f.Pod != before["worker-1"].Name {
@@ -52,7 +52,7 @@ func testRestartWithoutRules(t *testing.T, m *manager, ns string) {
 
 func testMaxRestartsWithoutRules(t *testing.T, m *manager, ns string) {
 	r := m.startGang(t, ns, newTrainingWorkload(2, gang.AnnotationMaxRestarts, "0"))
-	r.failContainer(r.getActivePod("worker-0"), 9)
+	r.failPod(r.getActivePod("worker-0"), 9)
 	if s := r.waitForPhase(lifecycle.Failed, 0); s.FirstFailure == nil || s.FirstFailure.ExitCode != 9 {
 		t.Errorf("the first failure is %+v", s.FirstFailure)
 	}

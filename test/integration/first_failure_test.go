@@ -37,8 +37,8 @@ func testFirstFailureReportedLate(t *testing.T, m *manager, ns string) {
 			t.Fatal(err)
 		}
 		p := copyWithFailedContainer(*now, 137)
-		last := p.Status.ContainerStatuses[0].LastTerminationState.Terminated
-		last.Reason, last.FinishedAt = "OOMKilled", at
+		end := p.Status.ContainerStatuses[0].State.Terminated
+		end.Reason, end.FinishedAt = "OOMKilled", at
 		r.patchPodStatus(p)
 		wait.For(t, "the first failure to be the root", func(ctx context.Context) error {
 			all, err := r.getWorkloads(ctx)

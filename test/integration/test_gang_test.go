@@ -283,8 +283,8 @@ func isPodGone(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err)
 }
 
-// copyWithFailedContainer returns a pod that has failed, or whose container restarts if it has a policy or rules for that
-// (KEP-5307).
+// copyWithFailedContainer returns a pod as the kubelet first reports it after the exit of a container: the container
+// has terminated, and the phase is still Running. With a policy or rules for that, the container restarts (KEP-5307).
 func copyWithFailedContainer(p corev1.Pod, code int32) corev1.Pod {
 	p = *p.DeepCopy()
 	c := &p.Status.ContainerStatuses[0]
@@ -292,12 +292,20 @@ func copyWithFailedContainer(p corev1.Pod, code int32) corev1.Pod {
 		ExitCode: code, Reason: "Error", Message: fmt.Sprintf("%s says %d",
 			gang.AnnotationStatus, code), FinishedAt: metav1.Now()}
 	if p.Spec.RestartPolicy == corev1.RestartPolicyNever && len(p.Spec.Containers[0].RestartPolicyRules) == 0 {
-		c.State, p.Status.Phase = corev1.ContainerState{Terminated: end}, corev1.PodFailed
+		c.State = corev1.ContainerState{Terminated: end}
 		return p
 	}
 	c.RestartCount++
 	c.LastTerminationState.Terminated = end
 	return p
+}
+
+// failPod reports that the container of a pod failed, and that the pod failed with it.
+func (r *testGang) failPod(p corev1.Pod, code int32) {
+	r.t.Helper()
+	p = copyWithFailedContainer(p, code)
+	p.Status.Phase = corev1.PodFailed
+	r.patchPodStatus(p)
 }
 
 // succeedPod reports that a pod succeeded.
