@@ -96,7 +96,8 @@ func checkDeclaredRelease(t *testing.T, r declaredRelease) {
 func readApplication(t *testing.T) declaredRelease {
 	t.Helper()
 	var app struct {
-		Spec struct {
+		Metadata struct{ Finalizers []string }
+		Spec     struct {
 			Source struct {
 				RepoURL, Chart, TargetRevision string
 				Helm                           struct {
@@ -110,6 +111,10 @@ func readApplication(t *testing.T) declaredRelease {
 	}
 	if err := yaml.Unmarshal(readInstallation(t, "argocd.yaml"), &app); err != nil {
 		t.Fatal(err)
+	}
+	// Without it, a deletion runs the hook that detaches gangs, but deletes no object.
+	if diff := cmp.Diff([]string{"resources-finalizer.argocd.argoproj.io"}, app.Metadata.Finalizers); diff != "" {
+		t.Errorf("the finalizers: -want, +got:\n%s", diff)
 	}
 	source := app.Spec.Source
 	return declaredRelease{
@@ -195,6 +200,9 @@ func readHelmRelease(t *testing.T) declaredRelease {
 		switch o := object.(type) {
 		case *corev1.Namespace:
 			namespace = o.Name
+			if o.Annotations["kustomize.toolkit.fluxcd.io/prune"] != "disabled" {
+				t.Error("Flux deletes the namespace before Helm has detached gangs")
+			}
 		case *sourcev1.HelmRepository:
 			repository, out.repository = o.Name, o.Spec.URL
 		case *helmv2.HelmRelease:
