@@ -44,7 +44,7 @@ func TestDocumentedConnections(t *testing.T) {
 }
 
 // TestDocumentedNetworkPolicies checks the values of the page: the policy for egress selects all pods of the chart,
-// also those of hooks.
+// also those of hooks. The policies for ingress permit Prometheus to read the metrics of both components.
 func TestDocumentedNetworkPolicies(t *testing.T) {
 	section := readApprovalPage(t, "### Limit the connections")
 	match := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(section)
@@ -56,7 +56,7 @@ func TestDocumentedNetworkPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var selector labels.Selector
-	pods := map[string]map[string]string{}
+	pods, scraped := map[string]map[string]string{}, 0
 	objects := render(t, v)
 	for _, deployment := range findDeployments(t, objects) {
 		pods[deployment.Name] = deployment.Spec.Template.Labels
@@ -69,6 +69,7 @@ func TestDocumentedNetworkPolicies(t *testing.T) {
 			pods[o.Name] = o.Labels
 		case *networkingv1.NetworkPolicy:
 			if o.Spec.PolicyTypes[0] != networkingv1.PolicyTypeEgress {
+				scraped += countMetricsRules(o)
 				continue
 			}
 			var err error
@@ -85,6 +86,23 @@ func TestDocumentedNetworkPolicies(t *testing.T) {
 			t.Errorf("the policy does not select the pods of %s: %v", name, set)
 		}
 	}
+	if scraped != 2 {
+		t.Errorf("%d policies permit Prometheus to read metrics, want those of the webhook and of the controller", scraped)
+	}
+}
+
+// countMetricsRules returns the number of rules that permit pods of Prometheus to read metrics.
+func countMetricsRules(policy *networkingv1.NetworkPolicy) int {
+	count := 0
+	for _, rule := range policy.Spec.Ingress {
+		for _, peer := range rule.From {
+			if rule.Ports[0].Port.String() == "metrics" && peer.PodSelector != nil &&
+				peer.PodSelector.MatchLabels["app.kubernetes.io/name"] == "prometheus" {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // TestDocumentedSize checks that the table of the page contains the results of its formula.
