@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -191,6 +193,60 @@ func TestPrometheusRule(t *testing.T) {
 	}
 	if count != all-1 {
 		t.Errorf("%d alerts, want %d", count, all-1)
+	}
+}
+
+// TestAlertsWithoutOwnCertificates checks that the PrometheusRule contains no alert that cannot fire because the
+// webhook exports its metric only if it manages its certificate, and that all other alerts remain.
+func TestAlertsWithoutOwnCertificates(t *testing.T) {
+	var all monitoringv1.PrometheusRuleSpec
+	readYAML(t, alertFile, &all)
+	onlySelfManaged := regexp.MustCompile(`rollcall_(certificate_expiration|webhook_configuration_missing)`)
+	want := map[string]bool{}
+	for _, group := range all.Groups {
+		for _, r := range group.Rules {
+			if !onlySelfManaged.MatchString(r.Expr.String()) {
+				want[r.Alert] = true
+			}
+		}
+	}
+	for name, values := range map[string][]string{
+		"cert-manager": {"--set=certificates.mode=cert-manager"},
+		"a Secret":     {"--set=certificates.mode=secret,certificates.secretName=tls"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rule := mustRender(t, append(values, "--set=metrics.prometheusRule.enabled=true")...).PrometheusRule
+			got := map[string]bool{}
+			for _, group := range rule.Spec.Groups {
+				for _, r := range group.Rules {
+					got[r.Alert] = true
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("alerts (-want, +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDocumentedRules checks the rules of the page that replace these alerts.
+func TestDocumentedRules(t *testing.T) {
+	page, err := os.ReadFile("../../docs/tasks/monitor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rules, found := strings.Cut(string(page), "```yaml\n# rules.yaml\n")
+	rules, _, _ = strings.Cut(rules, "```")
+	if !found {
+		t.Fatal("the page has no rules")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cluster.RunPromtool(t.Context(), dir, "check", "rules", "--lint=all", "--lint-fatal", "rules.yaml")
+	if err != nil {
+		t.Errorf("promtool: %v\n%s", err, out)
 	}
 }
 
