@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +19,7 @@ type checkOptions struct {
 	cluster          clusterFlags
 	releaseNamespace string
 	pre              bool
+	wait             bool
 	timeout          time.Duration
 	output           string
 	failOn           string
@@ -32,6 +36,9 @@ The status of a check is ok, warning, error or unknown. Unknown means that you m
 read something. The line names the permission. Without --namespace, the command
 chooses a namespace that Rollcall manages for the dry runs.
 
+With --wait, the command repeats the checks until Rollcall is installed and no result is
+as severe as --fail-on. After --timeout, it prints the last report and fails.
+
 Exit codes:
   0  no result is as severe as --fail-on
   1  a result is as severe as --fail-on, or the API server does not answer
@@ -45,11 +52,15 @@ func newCheckCommand() *cobra.Command {
 		Long:  checkLong,
 		Example: `  rollcall check --pre
   rollcall check
+  rollcall check --wait --timeout 5m
   rollcall check --namespace team --fail-on warning -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.timeout <= 0 {
 				return newUsageError(errors.New("--timeout: must be positive"))
+			}
+			if o.pre && o.wait {
+				return newUsageError(errors.New("--wait: must not be set with --pre"))
 			}
 			reader, err := o.newReader()
 			if err != nil {
@@ -57,7 +68,7 @@ func newCheckCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 			defer cancel()
-			return o.check(ctx, reader, cmd.OutOrStdout())
+			return o.check(ctx, reader, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	o.cluster.addFlags(cmd)
@@ -67,6 +78,7 @@ func newCheckCommand() *cobra.Command {
 		"namespace of the installation (default: found by its labels)")
 	mustComplete(cmd, "release-namespace", o.cluster.completeNamespace)
 	f.BoolVar(&o.pre, "pre", false, "only the prerequisites of an installation")
+	f.BoolVar(&o.wait, "wait", false, "repeat the checks until they pass")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "maximum time for all checks")
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON, outputYAML)
 	statuses := []string{string(check.Error), string(check.Warning), string(check.Unknown), failOnNever}
@@ -86,12 +98,15 @@ func (o *checkOptions) newReader() (check.Reader, error) {
 }
 
 // check prints the report. The error determines the exit code.
-func (o *checkOptions) check(ctx context.Context, reader check.Reader, out io.Writer) error {
-	facts, err := reader.Read(ctx)
-	if err != nil {
-		return err
+func (o *checkOptions) check(ctx context.Context, reader check.Reader, out, progress io.Writer) error {
+	report, result := o.waitForReport(ctx, func(ctx context.Context) (check.Report, error) {
+		facts, err := reader.Read(ctx)
+		return check.Judge(facts), err
+	}, progress)
+	if result != nil && !errors.Is(result, errFindings) {
+		return result
 	}
-	report := check.Judge(facts)
+	var err error
 	if o.output == outputText {
 		err = check.Print(wrapForTerminal(out), report)
 	} else {
@@ -100,8 +115,56 @@ func (o *checkOptions) check(ctx context.Context, reader check.Reader, out io.Wr
 	if err != nil {
 		return newUsageError(err)
 	}
-	if o.failOn != failOnNever && report.Has(check.Status(o.failOn)) {
-		return errFindings
+	return result
+}
+
+// checkInterval is the time between two reports of --wait.
+const checkInterval = 2 * time.Second
+
+// waitForReport returns a report, and errFindings if the checks do not pass. With --wait, it repeats the checks until
+// an installation passes them or ctx is done, and prints what it waits for.
+func (o *checkOptions) waitForReport(
+	ctx context.Context, judge func(context.Context) (check.Report, error), progress io.Writer,
+) (check.Report, error) {
+	var last check.Report
+	var shown []string
+	for {
+		report, err := judge(ctx)
+		if o.wait && ctx.Err() != nil { // the facts may be incomplete
+			return last, errFindings
+		}
+		if err != nil {
+			return report, err
+		}
+		failed := o.listFailedChecks(report)
+		switch {
+		case o.wait && !report.Installed:
+			failed = []string{"the installation"}
+		case len(failed) == 0:
+			return report, nil
+		case !o.wait:
+			return report, errFindings
+		}
+		if !slices.Equal(failed, shown) {
+			_, _ = fmt.Fprintf(progress, "Waiting for %s\n", strings.Join(failed, ", ")) // the report matters
+		}
+		last, shown = report, failed
+		select {
+		case <-ctx.Done():
+			return last, errFindings
+		case <-time.After(checkInterval):
+		}
 	}
-	return nil
+}
+
+// listFailedChecks returns the codes of the results that are as severe as --fail-on, each once.
+func (o *checkOptions) listFailedChecks(report check.Report) []string {
+	var codes []string
+	for _, result := range report.Results {
+		one := check.Report{Results: []check.Result{result}}
+		if o.failOn != failOnNever && one.Has(check.Status(o.failOn)) {
+			codes = append(codes, string(result.Code))
+		}
+	}
+	return slices.Compact(codes)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -8,8 +9,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/internal/check"
@@ -86,5 +91,59 @@ func TestCheckWithoutAPIServer(t *testing.T) {
 	_, _, err := runCommand(t, "", "check", "--kubeconfig", writeServerKubeconfig(t, server.URL))
 	if err == nil || errors.Is(err, errFindings) {
 		t.Errorf("error %v, want one that says that the API server does not answer", err)
+	}
+}
+
+// TestCheckWait checks that --wait ends with the first report without errors of an installation, and otherwise with the
+// last complete report and an error.
+func TestCheckWait(t *testing.T) {
+	absent := check.Report{Results: []check.Result{{Code: "Installation", Status: check.OK}}}
+	starting := check.Report{Installed: true, Results: []check.Result{
+		{Code: "WebhookReady", Status: check.Error}, {Code: "Injection", Status: check.Error},
+		{Code: "Availability", Status: check.Warning}}}
+	ready := check.Report{Installed: true, Results: []check.Result{{Code: "Availability", Status: check.Warning}}}
+	for name, test := range map[string]struct {
+		reports      []check.Report // the last one repeats
+		failOn       check.Status
+		want         check.Report
+		wantErr      error
+		wantProgress string
+	}{
+		"an installation that becomes ready": {
+			reports: []check.Report{absent, starting, starting, ready}, failOn: check.Error, want: ready,
+			wantProgress: "Waiting for the installation\nWaiting for WebhookReady, Injection\n",
+		},
+		"an installation with a warning": {
+			reports: []check.Report{ready}, failOn: check.Warning, want: ready, wantErr: errFindings,
+			wantProgress: "Waiting for Availability\n",
+		},
+		"no installation": {
+			reports: []check.Report{absent}, failOn: check.Error, want: absent, wantErr: errFindings,
+			wantProgress: "Waiting for the installation\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				calls := 0
+				judge := func(ctx context.Context) (check.Report, error) {
+					if calls++; calls > len(test.reports)+1 { // the time ends during this request
+						<-ctx.Done()
+						return check.Report{Installed: true}, nil
+					}
+					return test.reports[min(calls, len(test.reports))-1], nil
+				}
+				var progress strings.Builder
+				o := checkOptions{failOn: string(test.failOn), wait: true}
+				got, err := o.waitForReport(ctx, judge, &progress)
+				if diff := cmp.Diff(test.want, got); diff != "" || !errors.Is(err, test.wantErr) {
+					t.Errorf("error %v, want %v; report (-want, +got):\n%s", err, test.wantErr, diff)
+				}
+				if diff := cmp.Diff(test.wantProgress, progress.String()); diff != "" {
+					t.Errorf("progress (-want, +got):\n%s", diff)
+				}
+			})
+		})
 	}
 }

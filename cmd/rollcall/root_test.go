@@ -57,6 +57,7 @@ func TestUsageErrors(t *testing.T) {
 		"logs of an invalid range": {args: []string{"logs", "train", "--rank", "x", kubeconfig}, want: "x"},
 		"a report without a file":  {args: []string{"report", "train", kubeconfig}, want: "--output: required"},
 		"check with an argument":   {args: []string{"check", "team", kubeconfig}, want: "unknown command"},
+		"check --pre --wait":       {args: []string{"check", "--pre", "--wait", kubeconfig}, want: "--wait"},
 		"check without time":       {args: []string{"check", "--timeout=0s", kubeconfig}, want: "--timeout"},
 		"check of an unknown status": {
 			args: []string{"check", "--fail-on=info", kubeconfig}, want: "error, warning, unknown or never",
