@@ -15,7 +15,7 @@ var pagesWithOutput = []string{
 	"docs/tasks/check-manifests.md", "docs/tasks/label-an-existing-job.md", "docs/tasks/run-an-elastic-gang.md",
 	"docs/tasks/run-on-spot-nodes.md", "docs/tasks/run-several-workloads.md", "docs/tasks/see-a-gang.md",
 	"docs/tasks/use-gpus.md", "docs/tasks/configure-restarts.md", "docs/tasks/limit-gangs.md",
-	"docs/tasks/provide-data.md", "docs/tasks/migrate/fleet.md",
+	"docs/tasks/provide-data.md", "docs/tasks/migrate/fleet.md", "docs/tasks/install-the-command.md",
 }
 
 // commandsWithoutCluster are the commands whose output depends only on files.
