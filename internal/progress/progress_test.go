@@ -66,6 +66,17 @@ func TestCompile(t *testing.T) {
 	}
 }
 
+// TestUnknownGroups checks that reading the names does not change the pattern.
+func TestUnknownGroups(t *testing.T) {
+	p := mustCompile(t, `(?P<loss>\d+) (?P<step>\d+) (x)`)
+	if diff := cmp.Diff([]string{"loss"}, p.UnknownGroups()); diff != "" {
+		t.Error(diff)
+	}
+	if got := p.regexp.SubexpIndex(groupStep); got != p.step {
+		t.Errorf("the group step is now at %d", got)
+	}
+}
+
 // TestRead checks what logs show.
 func TestRead(t *testing.T) {
 	const pattern = `step (?P<step>[\d.]+)(?:/(?P<total>\d+))?`
