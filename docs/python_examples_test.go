@@ -1,8 +1,11 @@
 package docs_test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -23,5 +26,31 @@ func TestPythonExamples(t *testing.T) {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
+	}
+}
+
+var pythonBlock = regexp.MustCompile("(?s)```python\n(.*?)```")
+
+// TestCheckpointPageShowsExample checks that the program on the page is the program that the end-to-end tests run.
+func TestCheckpointPageShowsExample(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("tasks/save-checkpoints.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile("../examples/pytorch/checkpoint/train.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Use it in your program\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	blocks := pythonBlock.FindAllStringSubmatch(section, -1)
+	if len(blocks) == 0 {
+		t.Error("the section has no program")
+	}
+	for _, block := range blocks {
+		if !strings.Contains(string(program), block[1]) {
+			t.Errorf("the example does not contain\n%s", block[1])
+		}
 	}
 }

@@ -17,13 +17,14 @@ import (
 	"rollcall.training/internal/manifest"
 )
 
-const diffLong = `Print the difference between manifests and what the webhook admits, as a unified diff.
-The command does not contact a cluster.
+const diffLong = `Print one of two unified diffs of manifests:
+  -f FILE            what the webhook changes in the manifests; contacts no cluster
+  -f FILE --cluster  what kubectl apply would change in the Jobs and StatefulSets of a
+                     cluster
 
-With --cluster, print instead what kubectl apply would change in the Jobs and StatefulSets
-of a cluster. The command merges each manifest with its object as kubectl apply does. The
-API server answers a dry run of the change, through all webhooks, and stores nothing. The
-difference has no status and no fields that the API server manages. This needs the
+With --cluster, the command merges each manifest with its object as kubectl apply does.
+The API server answers a dry run of the change, through all webhooks, and stores nothing.
+The difference has no status and no fields that the API server manages. This needs the
 permissions of kubectl apply: to get, create and patch Jobs and StatefulSets. If the API
 server would reject a change, the difference shows what the manifest requests. For objects
 of other kinds, use kubectl diff.
@@ -37,7 +38,7 @@ func newDiffCommand() *cobra.Command {
 	o := injectOptions{output: outputYAML}
 	cluster, useCluster := clusterFlags{}, false
 	cmd := &cobra.Command{
-		Use:   "diff -f FILE",
+		Use:   "diff -f FILE [--cluster]",
 		Short: "Print what the webhook changes in manifests, or what they change in a cluster",
 		Long:  diffLong,
 		Example: `  rollcall diff -f job.yaml

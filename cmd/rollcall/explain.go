@@ -36,14 +36,15 @@ type explainedWorkload struct {
 	Additions []injectors.Explanation `json:"additions"`
 }
 
-const explainLong = `Explain what admission adds to the workloads of a file, to an object of the cluster, or
-to sample gangs of a framework: each value, its purpose, what happens to another value of
-yours, and the key that changes it.
+const explainLong = `Explain what admission adds to workloads: each value, its purpose, what happens to
+another value of yours, and the key that changes it.
+  -f FILE    what this version would add to the workloads of a file; contacts no cluster
+  KIND/NAME  what the webhook of the cluster added to job/NAME or statefulset/NAME
+  FRAMEWORK  what this version would add to sample gangs; contacts no cluster
 
-For an object, the command prints the values that the webhook of the cluster added, from
-the record in the object, and those that a policy set. It marks values that somebody
-changed since. This needs permission to get the object, and no flags of the engine. For a
-file or a framework, the command does not contact a cluster.
+For an object, the command reads the record in the object, and also prints the values that
+a policy set. It marks values that somebody changed since. This needs permission to get
+the object, and no flags of the engine.
 
 Exit codes:
   0  success

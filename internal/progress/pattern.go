@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 )
 
@@ -27,6 +28,9 @@ const (
 	groupStop  = "stop"
 	groupFault = "fault"
 )
+
+// Groups are the names of the groups that have a meaning.
+var Groups = []string{groupStep, groupTotal, groupStop, groupFault}
 
 // Pattern matches the lines that a program prints while it makes progress. It is immutable.
 type Pattern struct {
@@ -86,6 +90,16 @@ func (p *Pattern) String() string {
 		return ""
 	}
 	return p.regexp.String()
+}
+
+// UnknownGroups returns the names of groups that have no meaning; nil for nil.
+func (p *Pattern) UnknownGroups() []string {
+	if p == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(p.regexp.SubexpNames()), func(name string) bool {
+		return name == "" || slices.Contains(Groups, name)
+	})
 }
 
 // Equal reports whether two patterns, which may be nil, have the same text.

@@ -23,7 +23,8 @@ type Progress struct {
 	// Step and Total are the numbers in the last line; nil without the group, and if it is not a number.
 	Step  *float64 `json:"step,omitempty"`
 	Total *float64 `json:"total,omitempty"`
-	// Rate is the number of steps in a second, or that of lines for a pattern without steps; 0 if it is not known.
+	// Rate is the number of steps in a second, or that of lines for a pattern without steps; 0 if it is not known. It does
+	// not count the time from a line with the group stop to the next step, unless each step has such a line.
 	Rate float64 `json:"rate,omitempty"`
 	// RemainingSeconds is the time from the last line to the last step at this rate; nil if it is not known.
 	RemainingSeconds *int64 `json:"remainingSeconds,omitempty"`
@@ -43,8 +44,9 @@ func (p *Pattern) Read(log string, after time.Time) Progress {
 	log = log[max(0, len(log)-MaxLogBytes):]
 	log = log[:strings.LastIndexByte(log, '\n')+1]
 	var out Progress
-	var first, last match // the steps between them do not decrease
-	firstIndex := 0
+	var last match
+	var all, trained span // since the steps decreased last; trained has no pauses
+	paused := false
 	for line := range strings.Lines(log) {
 		timestamp, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		t, err := time.Parse(time.RFC3339Nano, timestamp)
@@ -56,33 +58,55 @@ func (p *Pattern) Read(log string, after time.Time) Progress {
 			continue
 		}
 		out.Faulted = out.Faulted || m.fault
+		paused = paused || m.stop
 		if out.Stopped = m.stop; m.stop || m.fault {
 			continue
 		}
 		m.time = t
 		startsAgain := (m.step == nil) != (last.step == nil) || m.step != nil && *m.step < *last.step
 		if out.Matches == 0 || startsAgain {
-			first, firstIndex = m, out.Matches
+			all, trained = span{}, span{}
+		} else {
+			all.add(last, m)
+			if !paused {
+				trained.add(last, m)
+			}
 		}
-		last = m
+		last, paused = m, false
 		out.Matches++
 	}
 	out.LastTime, out.Step, out.Total = last.time, last.step, last.total
-	out.addRate(first, last, out.Matches-1-firstIndex)
+	if trained.isEmpty() {
+		trained = all
+	}
+	out.addRate(trained, last)
 	return out
 }
 
-// addRate sets the rate between two lines, with a number of lines from the first to the last.
-func (p *Progress) addRate(first, last match, lines int) {
-	seconds := last.time.Sub(first.time).Seconds()
-	steps := float64(lines)
-	if last.step != nil {
-		steps = *last.step - *first.step
-	}
-	if seconds <= 0 || steps <= 0 {
+// span is a part of the training.
+type span struct {
+	steps float64
+	time  time.Duration
+}
+
+// add adds the part from a line to the next. A line without a step is one step.
+func (s *span) add(from, to match) {
+	s.time += to.time.Sub(from.time)
+	if to.step == nil {
+		s.steps++
 		return
 	}
-	p.Rate = steps / seconds
+	s.steps += *to.step - *from.step
+}
+
+func (s span) isEmpty() bool { return s.steps <= 0 || s.time <= 0 }
+
+// addRate sets the rate of a part of the training, and the time that remains after the last line.
+func (p *Progress) addRate(trained span, last match) {
+	if trained.isEmpty() {
+		return
+	}
+	p.Rate = trained.steps / trained.time.Seconds()
 	if last.total == nil || *last.total < *last.step {
 		return
 	}

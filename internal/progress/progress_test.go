@@ -66,6 +66,17 @@ func TestCompile(t *testing.T) {
 	}
 }
 
+// TestUnknownGroups checks that reading the names does not change the pattern.
+func TestUnknownGroups(t *testing.T) {
+	p := mustCompile(t, `(?P<loss>\d+) (?P<step>\d+) (x)`)
+	if diff := cmp.Diff([]string{"loss"}, p.UnknownGroups()); diff != "" {
+		t.Error(diff)
+	}
+	if got := p.regexp.SubexpIndex(groupStep); got != p.step {
+		t.Errorf("the group step is now at %d", got)
+	}
+}
+
 // TestRead checks what logs show.
 func TestRead(t *testing.T) {
 	const pattern = `step (?P<step>[\d.]+)(?:/(?P<total>\d+))?`
@@ -97,6 +108,15 @@ func TestRead(t *testing.T) {
 		"the program goes on": {
 			pattern: special, log: newLog("step 3", "Evaluating", "step 4"),
 			want: Progress{Matches: 2, LastTime: at(20), Step: ptr.To(4.0), Rate: 0.05},
+		},
+		"the rate does not count a pause": {
+			pattern: special,
+			log:     newLog("step 3", "step 4", "Evaluating", "accuracy 0.5", "step 5", "step 6"),
+			want:    Progress{Matches: 4, LastTime: at(50), Step: ptr.To(6.0), Rate: 0.1},
+		},
+		"a fault does not end a pause": {
+			pattern: special, log: newLog("step 3", "step 4", "Evaluating", "step 4, loss nan", "step 5"),
+			want: Progress{Matches: 3, LastTime: at(40), Step: ptr.To(5.0), Rate: 0.1, Faulted: true},
 		},
 		"a line shows a fault": {
 			pattern: special, log: newLog("step 3", "step 4, loss nan", "step 5"),

@@ -91,6 +91,7 @@ var gangChecks = map[Code]func(*reporter, *labeledWorkload){
 	"ServiceMesh":            checkServiceMesh,
 	"DeadlineBeforeStart":    checkDeadlineBeforeStart,
 	"ProgressFileReadOnly":   checkProgressFile,
+	"UnknownProgressGroup":   checkProgressGroups,
 	"BackoffLimitZero":       checkBackoffLimitZero,
 	"NeverRestarts":          checkNeverRestarts,
 	"DisruptionsFailJob":     checkDisruptionsFailJob,
@@ -106,6 +107,7 @@ var gangChecks = map[Code]func(*reporter, *labeledWorkload){
 	"WorkerWithoutSSHD":      checkWorkerWithoutSSHD,
 	"SSHPortMismatch":        checkSSHPort,
 	"TooManyProcesses":       checkTooManyProcesses,
+	"IdleSlots":              checkIdleSlots,
 }
 
 //go:embed checks.md

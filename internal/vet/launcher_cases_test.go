@@ -201,6 +201,56 @@ func launcherCases() map[vet.Code][]checkCase {
 				manifest: mpiMemberYAML("launcher", testJob{container: "command: [mpirun, --new, -np, '9', ./a]"}),
 			},
 		},
+		"IdleSlots": {
+			{
+				name:     "four processes in eight slots",
+				manifest: mpiMemberYAML("launcher", testJob{container: "command: [mpirun, -np, '4', ./a]"}),
+				want:     []string{commandPath},
+			},
+			{
+				name:     "horovodrun with four processes in eight slots",
+				manifest: horovodLauncherYAML("command: [horovodrun, -np, '4', --hostfile, /etc/mpi/hostfile, python, a.py]"),
+				want:     []string{commandPath},
+			},
+			{
+				name:     "as many processes as slots",
+				manifest: mpiMemberYAML("launcher", testJob{container: "command: [mpirun, -np, '8', ./a]"}),
+			},
+			{
+				name:     "more processes than slots",
+				manifest: mpiMemberYAML("launcher", testJob{container: "command: [mpirun, -np, '9', ./a]"}),
+			},
+			{
+				name:     "all slots without a count",
+				manifest: mpiMemberYAML("launcher", testJob{container: "command: [mpirun, ./a]"}),
+			},
+			{
+				name:     "one process on each host by map-by",
+				manifest: mpiMemberYAML("launcher", testJob{container: "command: [mpirun, -np, '2', --map-by, 'ppr:1:node', ./a]"}),
+			},
+			{
+				name:     "one process on each host by N",
+				manifest: mpiMemberYAML("launcher", testJob{container: "command: [mpirun, -np, '2', -N, '1', ./a]"}),
+			},
+			{
+				name:     "two programs of one call",
+				manifest: mpiMemberYAML("launcher", testJob{container: "command: [mpirun, -np, '1', ./a, ':', -np, '7', ./b]"}),
+			},
+			{
+				name: "a short test before the training",
+				manifest: mpiMemberYAML(
+					"launcher", testJob{container: `command: [bash, -c, "mpirun -np 2 hostname && mpirun -np 8 ./a"]`},
+				),
+			},
+			{
+				name:     "a call in the background",
+				manifest: mpiMemberYAML("launcher", testJob{container: `command: [bash, -c, "mpirun -np 2 ./a & wait"]`}),
+			},
+			{
+				name:     "worker",
+				manifest: mpiMemberYAML("worker", testJob{container: "command: [mpirun, -np, '2', ./a]"}),
+			},
+		},
 		vet.CodeSSHPortMismatch: {
 			{
 				name: "probe at port 22 of a worker with the agent",

@@ -98,16 +98,10 @@ func (w *labeledWorkload) mayStartSSHD(p command.Program) bool {
 }
 
 func checkTooManyProcesses(r *reporter, w *labeledWorkload) {
-	if !w.gang.Framework.HasLauncher || w.gang.Role != gang.RoleLauncher || w.gang.Elastic != nil {
+	hosts, slots := w.countSlots()
+	if slots == 0 {
 		return
 	}
-	hosts := int64(0)
-	for _, m := range w.gang.Members {
-		if m.Role != gang.RoleLauncher || w.gang.Launcher.RunAsWorker {
-			hosts += int64(m.Size)
-		}
-	}
-	slots := hosts * w.gang.Launcher.SlotsPerWorker
 	for _, c := range w.trainingContainers() {
 		for _, l := range w.launchers.FindAll(c.parseCommand()) {
 			if processes, ok := countProcesses(l, w.gang.Launcher.MPI); ok && processes > slots {
@@ -117,6 +111,50 @@ func checkTooManyProcesses(r *reporter, w *labeledWorkload) {
 			}
 		}
 	}
+}
+
+// checkIdleSlots reports a command whose only launcher starts fewer processes than there are slots. Several launchers
+// can run at the same time, and the user can place the processes on purpose.
+func checkIdleSlots(r *reporter, w *labeledWorkload) {
+	hosts, slots := w.countSlots()
+	for _, c := range w.trainingContainers() {
+		parsed := c.parseCommand()
+		launches := w.launchers.FindAll(parsed)
+		if slots == 0 || len(launches) != 1 || parsed.MayRepeat || parsed.MayBranch {
+			continue
+		}
+		l := launches[0]
+		processes, ok := countProcesses(l, w.gang.Launcher.MPI)
+		if ok && processes < slots && !placesProcesses(l) {
+			r.add(c.commandPath(), fmt.Sprintf("start %d processes, or lower %s", slots, gang.AnnotationSlotsPerWorker),
+				"%s starts %d processes, so %d of %d slots of %d hosts stay idle",
+				l.Called, processes, slots-processes, slots, hosts)
+		}
+	}
+}
+
+// placesProcesses reports whether a call has options for the processes of each host, or a part for other processes.
+func placesProcesses(l command.Launch) bool {
+	flags, _ := l.Flags()
+	for name := range strings.FieldsSeq(l.HostProcessFlags + " N") {
+		if _, ok := flags[name]; ok {
+			return true
+		}
+	}
+	return slices.ContainsFunc(l.Args, func(a command.Argument) bool { return a.Text == ":" })
+}
+
+// countSlots returns the number of hosts and of slots for the launcher of a gang of fixed size; 0 for other workloads.
+func (w *labeledWorkload) countSlots() (hosts, slots int64) {
+	if !w.gang.Framework.HasLauncher || w.gang.Role != gang.RoleLauncher || w.gang.Elastic != nil {
+		return 0, 0
+	}
+	for _, m := range w.gang.Members {
+		if m.Role != gang.RoleLauncher || w.gang.Launcher.RunAsWorker {
+			hosts += int64(m.Size)
+		}
+	}
+	return hosts, hosts * w.gang.Launcher.SlotsPerWorker
 }
 
 // countProcesses returns the number of processes that a launcher starts. It returns false if the

@@ -26,6 +26,19 @@ func lifecycleCases() map[vet.Code][]checkCase {
 			},
 			{name: "no start timeout", manifest: testJob{spec: "activeDeadlineSeconds: 600"}.String()},
 		},
+		"UnknownProgressGroup": {
+			{
+				name:     "a misspelled group",
+				manifest: testJob{annotations: `rollcall.training/progress-pattern: '(?P<stopp>Eval)|step \d+'`}.String(),
+				want:     []string{"metadata.annotations[rollcall.training/progress-pattern]"},
+			},
+			{
+				name: "all groups, and one without a name",
+				manifest: testJob{annotations: "rollcall.training/progress-pattern: " +
+					`'(?P<stop>Eval)|(?P<fault>nan)|(step|iteration) (?P<step>\d+)/(?P<total>\d+)'`}.String(),
+			},
+			{name: "no pattern", manifest: testJob{}.String()},
+		},
 		"ProgressFileReadOnly": {
 			{
 				name: "the root file system is read-only",

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/progress"
 )
 
 // checkProgressFile finds a progress file that no program can write.
@@ -20,6 +21,15 @@ func checkProgressFile(r *reporter, w *labeledWorkload) {
 				"choose a path on a volume that the program can write",
 				"container %s cannot write %s, because %s, so Rollcall never finds a stalled rank", c.Name, file, reason)
 		}
+	}
+}
+
+// checkProgressGroups finds groups of the progress pattern whose name has no meaning.
+func checkProgressGroups(r *reporter, w *labeledWorkload) {
+	for _, name := range w.gang.StallRules.Pattern.UnknownGroups() {
+		r.add("metadata.annotations["+gang.AnnotationProgressPattern+"]",
+			"use "+strings.Join(progress.Groups, ", ")+", or a group without a name",
+			"the group %s has no meaning for Rollcall", name)
 	}
 }
 

@@ -277,8 +277,37 @@ func rankCases() map[vet.Code][]checkCase {
 				),
 			},
 			{
-				name:     "Service that may be in the cluster",
-				manifest: testJob{container: "command: [torchrun, '--rdzv-endpoint=etcd:2379', train.py]"}.String(),
+				name:     "name of a Service that is not in the input",
+				manifest: testJob{container: "command: [torchrun, '--rdzv_endpoint=master:29400', train.py]"}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name:     "name of a pod that is not in the gang",
+				manifest: testJob{container: "command: [torchrun, --master_addr, old-master-0, train.py]"}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name: "name of a Service in the input",
+				manifest: joinDocuments(
+					testJob{container: "command: [torchrun, '--rdzv-endpoint=master:29400', train.py]"}.String(),
+					serviceYAML("master", "selector: {batch.kubernetes.io/job-completion-index: '0'}"),
+				),
+			},
+			{
+				name:     "Service of the gang",
+				manifest: testJob{container: "command: [torchrun, '--rdzv-endpoint=train:29400', train.py]"}.String(),
+			},
+			{
+				name: "host that the resolver of the node knows",
+				manifest: testJob{
+					pod: "hostNetwork: true", container: "command: [torchrun, --master_addr=node1, train.py]",
+				}.String(),
+			},
+			{
+				name: "etcd as the rendezvous backend without a domain",
+				manifest: testJob{
+					container: "command: [torchrun, --rdzv_backend=etcd, '--rdzv_endpoint=etcd:2379', train.py]",
+				}.String(),
 			},
 			{
 				name:     "IP address",
@@ -314,6 +343,10 @@ func TestFlagSeverities(t *testing.T) {
 		"rank 0 at an address outside of the gang": {
 			command: "[torchrun, --master-addr=foo-0.bar, train.py]",
 			want:    []vet.Severity{vet.Error},
+		},
+		"rank 0 at a name that a Service can have": {
+			command: "[torchrun, --master-addr=master, train.py]",
+			want:    []vet.Severity{vet.Warning},
 		},
 		"rank 0 at localhost": {
 			command: "[torchrun, --master-addr=localhost, train.py]",

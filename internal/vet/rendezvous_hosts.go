@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/gang"
 )
 
@@ -17,8 +19,12 @@ func checkUnresolvableRendezvous(r *reporter, w *labeledWorkload) {
 		return
 	}
 	w.visitRendezvousHosts(func(field, name, address string, severity Severity) {
-		if reason := r.explainUnresolvableHost(w, hostOf(address)); reason != "" {
+		host := hostOf(address)
+		if reason := r.explainUnresolvableHost(w, host); reason != "" {
 			r.addWithSeverity(severity, field, fixForRendezvousHost(name), "%s is %s, but %s", name, address, reason)
+		} else if r.isForeignName(w, host) {
+			r.add(field, fixForRendezvousHost(name), "%s is %s, which is neither a pod of the gang nor a Service of the "+
+				"input, so it resolves only if the cluster has this name", name, address)
 		}
 	})
 	r.checkTFConfigHosts(w)
@@ -73,6 +79,17 @@ func (in *input) explainBareHostname(w *labeledWorkload, host string) string {
 		return ""
 	}
 	return fmt.Sprintf("the address of this pod is %s.%s", host, w.gang.ServiceName)
+}
+
+// isForeignName reports whether a host is a name without a domain that neither the gang nor the input explains. The
+// cluster can still have a Service of this name, or the resolver of the pods a domain.
+func (in *input) isForeignName(w *labeledWorkload, host string) bool {
+	spec := w.admitted.Template().Spec
+	hasOwnResolver := spec.HostNetwork || spec.DNSPolicy == corev1.DNSDefault || spec.DNSPolicy == corev1.DNSNone
+	_, err := netip.ParseAddr(host)
+	isName := err != nil && host != "" && host != "localhost" && !strings.ContainsAny(host, "./$")
+	return isName && !hasOwnResolver && !w.hasHostname(host) && host != w.gang.ServiceName &&
+		in.findObject("Service", w.namespace, host) == nil
 }
 
 // hasHostname reports whether a pod of the gang can have the hostname.

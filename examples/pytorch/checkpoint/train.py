@@ -1,12 +1,13 @@
 """Trains with DistributedDataParallel, and continues from its newest checkpoint after a restart.
 
 Rank 0 saves every SAVE_EVERY steps, on SIGTERM, and if a peer is lost. All ranks load the same checkpoint.
+Start one process in each pod with python3, or several with torchrun.
 """
 
 import os
 import signal
-import sys
 import time
+import traceback
 
 import torch
 import torch.distributed as dist
@@ -29,7 +30,10 @@ def on_sigterm(_signum, _frame):
 signal.signal(signal.SIGTERM, on_sigterm)
 
 has_gpu = torch.cuda.is_available()
-device = torch.device("cuda:0" if has_gpu else "cpu")
+local_rank = int(os.environ.get("LOCAL_RANK", "0"))  # torchrun sets it; the only process of a pod has GPU 0
+device = torch.device("cuda", local_rank) if has_gpu else torch.device("cpu")
+if has_gpu:
+    torch.cuda.set_device(device)
 dist.init_process_group("nccl" if has_gpu else "gloo")
 rank = dist.get_rank()
 torch.manual_seed(7)
@@ -66,10 +70,10 @@ try:
         if step % SAVE_EVERY == 0:
             save()
         time.sleep(float(os.environ.get("SECONDS_PER_STEP", "0.1")))
-except RuntimeError as error:  # a peer is lost; the model is that of the last complete step
-    print(f"rank {rank}: lost a peer at step {step}: {error}", file=sys.stderr, flush=True)
+except RuntimeError:  # such as a lost peer; the model is that of the last complete step
+    traceback.print_exc()  # os._exit does not print it
     save()
-    os._exit(1)
+    os._exit(128 + signal.SIGTERM if terminating else 1)
 
 if terminating:
     save()  # without a collective operation: the peers may have exited already
