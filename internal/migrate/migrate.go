@@ -165,7 +165,7 @@ func (m *migration) newContext(o manifest.Object) source.Context {
 		texts = append(texts, used.object.JSON)
 	}
 	return source.Context{
-		Scheduler: m.Scheduler, Framework: m.Framework,
+		Scheduler: m.Scheduler, Framework: m.Framework, NameSuffix: m.NameSuffix,
 		FindRuntime: m.runtimes.findTree, Frameworks: injectors.Builtin().Frameworks(),
 		Inject: m.inject, ConfigMapTexts: m.scripts.findReferenced(texts...),
 	}
