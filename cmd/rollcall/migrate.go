@@ -38,6 +38,7 @@ type migrateOptions struct {
 	framework, nameSuffix string
 	require, verbose      bool
 	summary, nested       bool
+	jobsOnly              bool
 	written               outputFlags
 }
 
@@ -118,6 +119,7 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command) {
 	addChoiceFlag(cmd, &o.framework, "framework", "", "framework of jobs that do not specify one, such as JobSets",
 		injectors.Builtin().Frameworks().Names()...)
 	f.StringVar(&o.nameSuffix, "name-suffix", "", "suffix of new names, such as -new, to run the result next to the jobs")
+	f.BoolVar(&o.jobsOnly, "jobs-only", false, "Jobs instead of StatefulSets, for MPI workers and parameter servers")
 	f.BoolVar(&o.nested, "nested", false, "jobs within Experiments of Katib and Workflows of Argo")
 	f.BoolVar(&o.summary, "summary", false, "number of objects by kind and outcome instead of objects and report")
 	o.written.addFlags(cmd)
@@ -158,7 +160,7 @@ func (o migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
 		Config:    gang.Config{ClusterDomain: o.clusterDomain},
 		Scheduler: source.Scheduler(o.gangScheduler),
 		Framework: o.framework,
-		Runtimes:  input.runtimes, NameSuffix: o.nameSuffix, Nested: o.nested,
+		Runtimes:  input.runtimes, NameSuffix: o.nameSuffix, JobsOnly: o.jobsOnly, Nested: o.nested,
 	}
 	result := m.Migrate(input.docs)
 	reports := slices.Concat(result.Reports, input.skipped, reportUnreadable(input.unreadable))

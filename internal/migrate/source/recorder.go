@@ -220,6 +220,8 @@ type Context struct {
 	Inject func(gang.Workload) Injection
 	// NameSuffix is the end of the name of the object that the migration appended.
 	NameSuffix string
+	// JobsOnly is true if the user wants no StatefulSets.
+	JobsOnly bool
 	// ConfigMapTexts are the contents of the ConfigMaps of the input that the object names.
 	ConfigMapTexts []string
 }
