@@ -63,8 +63,8 @@ and standard error contains the report as a list.
 Jobs within other objects are reported as errors. With --nested, the command replaces
 those of Experiments of Katib and of Workflows of Argo that become one Job.
 
-For many jobs, --summary prints the number of objects by kind and outcome, and the most
-frequent reasons, instead of the objects and the report. --output-dir writes the objects
+For many jobs, --summary prints the number of objects by kind and outcome, the most
+frequent reasons, and the files with work, instead of the objects and the report. --output-dir writes the objects
 to files: one for each file of the input, with the same relative path, or one for each
 object of a cluster.
 
@@ -195,8 +195,17 @@ func (o migrateOptions) writeResult(
 			return err
 		}
 	}
-	if o.summary {
-		return summarize(input, reports).print(cmd.OutOrStdout(), o.output)
+	kept := o.reportKeptNames(input, output)
+	if len(kept) > 0 && o.output != outputJSON {
+		fmt.Fprintln(cmd.ErrOrStderr(), describeKeptNames(kept))
+	}
+	switch {
+	case o.summary:
+		s := summarize(input, reports)
+		s.KeptNames = listNames(kept)
+		return s.print(cmd.OutOrStdout(), o.output)
+	case o.output == outputJSON:
+		reports = slices.Concat(reports, kept)
 	}
 	return o.writeReports(cmd.ErrOrStderr(), reports)
 }
