@@ -38,6 +38,7 @@ type migrateOptions struct {
 	framework, nameSuffix string
 	require, verbose      bool
 	summary, nested       bool
+	jobsOnly              bool
 	written               outputFlags
 }
 
@@ -62,8 +63,8 @@ and standard error contains the report as a list.
 Jobs within other objects are reported as errors. With --nested, the command replaces
 those of Experiments of Katib and of Workflows of Argo that become one Job.
 
-For many jobs, --summary prints the number of objects by kind and outcome, and the most
-frequent reasons, instead of the objects and the report. --output-dir writes the objects
+For many jobs, --summary prints the number of objects by kind and outcome, the most
+frequent reasons, and the files with work, instead of the objects and the report. --output-dir writes the objects
 to files: one for each file of the input, with the same relative path, or one for each
 object of a cluster.
 
@@ -118,6 +119,7 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command) {
 	addChoiceFlag(cmd, &o.framework, "framework", "", "framework of jobs that do not specify one, such as JobSets",
 		injectors.Builtin().Frameworks().Names()...)
 	f.StringVar(&o.nameSuffix, "name-suffix", "", "suffix of new names, such as -new, to run the result next to the jobs")
+	f.BoolVar(&o.jobsOnly, "jobs-only", false, "Jobs instead of StatefulSets, for MPI workers and parameter servers")
 	f.BoolVar(&o.nested, "nested", false, "jobs within Experiments of Katib and Workflows of Argo")
 	f.BoolVar(&o.summary, "summary", false, "number of objects by kind and outcome instead of objects and report")
 	o.written.addFlags(cmd)
@@ -158,7 +160,7 @@ func (o migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
 		Config:    gang.Config{ClusterDomain: o.clusterDomain},
 		Scheduler: source.Scheduler(o.gangScheduler),
 		Framework: o.framework,
-		Runtimes:  input.runtimes, NameSuffix: o.nameSuffix, Nested: o.nested,
+		Runtimes:  input.runtimes, NameSuffix: o.nameSuffix, JobsOnly: o.jobsOnly, Nested: o.nested,
 	}
 	result := m.Migrate(input.docs)
 	reports := slices.Concat(result.Reports, input.skipped, reportUnreadable(input.unreadable))
@@ -193,8 +195,17 @@ func (o migrateOptions) writeResult(
 			return err
 		}
 	}
-	if o.summary {
-		return summarize(input, reports).print(cmd.OutOrStdout(), o.output)
+	kept := o.reportKeptNames(input, output)
+	if len(kept) > 0 && o.output != outputJSON {
+		fmt.Fprintln(cmd.ErrOrStderr(), describeKeptNames(kept))
+	}
+	switch {
+	case o.summary:
+		s := summarize(input, reports)
+		s.KeptNames = listNames(kept)
+		return s.print(cmd.OutOrStdout(), o.output)
+	case o.output == outputJSON:
+		reports = slices.Concat(reports, kept)
 	}
 	return o.writeReports(cmd.ErrOrStderr(), reports)
 }

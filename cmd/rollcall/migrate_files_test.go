@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/migrate"
 )
 
 // writeFiles writes files by path into a new folder of the test and changes to it.
@@ -32,23 +35,36 @@ func TestMigrateSummary(t *testing.T) {
 		"in/b.yaml": newPyTorchJob("bad", "backoffLimit: many") + "---\n" + newPyTorchJob("worse", "backoffLimit: few") +
 			"---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: settings}\n",
 		"in/c.yaml": "kind: [\n",
+		"in/e.yaml": "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: tune}\n",
 		"in/d.yaml": "apiVersion: kubeflow.org/v1\nkind: MPIJob\nmetadata: {name: sim}\n",
 	})
 	const want = `KIND         CLEAN  ACTION  DROPPED  NOT MIGRATED  UNCHANGED
 MPIJob       0      0       0        1             0
 PyTorchJob   1      0       1        2             0
+RayJob       0      0       0        1             0
 unreadable   0      0       0        1             0
 other kinds  0      0       0        0             1
-total        1      0       1        4             1
+total        1      0       1        5             1
 
 OBJECTS  REASON
 2        not migrated: spec.runPolicy.backoffLimit: must be a whole number
 1        dropped: spec.runPolicy.future: this release does not know the field
+1        not migrated: migrate does not support the kind RayJob of apiVersion "ray.io/v1"
 1        not migrated: reading in/c.yaml, document 1, line 1: did not find expected node content
 1        not migrated: spec.mpiReplicaSpecs: Required value: a job needs at least one replica type: launch…
+
+ACTION  DROPPED  NOT MIGRATED  FILE
+0       0        2             in/b.yaml
+0       1        0             in/a.yaml
+0       0        1             in/c.yaml
+0       0        1             in/d.yaml
+0       0        1             in/e.yaml
+
+COPY TO REMOVE OR CONVERT  FILE
+RayJob tune                in/e.yaml, document 1
 `
 	stdout, stderr, err := runCommand(t, "", "migrate", "-f", "in", "--summary")
-	if err == nil || err.Error() != "not migrated: 4" || stderr != "" {
+	if err == nil || err.Error() != "not migrated: 5" || stderr != "" {
 		t.Errorf("error %v, standard error %q", err, stderr)
 	}
 	if stdout != want {
@@ -56,8 +72,46 @@ OBJECTS  REASON
 	}
 	stdout, _, _ = runCommand(t, "", "migrate", "-f", "in", "--summary", "-o", "json")
 	var summary migrationSummary
-	if err := json.Unmarshal([]byte(stdout), &summary); err != nil || summary.Total.NotMigrated != 4 {
+	err = json.Unmarshal([]byte(stdout), &summary)
+	if err != nil || summary.Total.NotMigrated != 5 || len(summary.Objects) != 6 {
 		t.Errorf("error %v, summary %+v", err, summary)
+	}
+}
+
+// TestSummaryOfFleet checks that the tables of many objects fit on a screen, and that JSON names every object.
+func TestSummaryOfFleet(t *testing.T) {
+	var reports []migrate.Report
+	for i := range 570 {
+		r := migrate.Report{
+			Source: fmt.Sprintf("in/%d.yaml", i), Document: 1, Object: fmt.Sprintf("RayJob job-%d", i),
+			Errors: []string{fmt.Sprintf("reason-%d", i)}, Passthrough: i%2 == 0,
+		}
+		if i%3 == 0 {
+			r.Source = clusterSourceName
+		}
+		reports = append(reports, r)
+	}
+	s := summarize(nil, reports)
+	var out bytes.Buffer
+	if err := s.print(&out, outputYAML); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(out.String(), "\n"); lines > 40 {
+		t.Errorf("%d lines:\n%s", lines, out.String())
+	}
+	for _, want := range []string{
+		"\n0       0        1             RayJob job-0\n", "\n562 more: -o json lists all objects\n",
+		"\n277 more: -o json lists all objects\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the summary does not contain %q:\n%s", want, out.String())
+		}
+	}
+	want := objectOutcome{
+		Source: "in/568.yaml", Document: 1, Object: "RayJob job-568", Outcome: outcomeNotMigrated, IsCopied: true,
+	}
+	if diff := cmp.Diff(want, s.Objects[568]); diff != "" {
+		t.Errorf("an object (-want +got):\n%s", diff)
 	}
 }
 
@@ -171,6 +225,32 @@ spec:
 	}
 	if _, _, err := runCommand(t, job, "migrate", "-f", "-", "--name-suffix", "_New"); err == nil {
 		t.Error("the suffix _New is accepted")
+	}
+}
+
+// TestMigrateKeptNames checks that objects with their former names are reported for a copy next to the jobs.
+func TestMigrateKeptNames(t *testing.T) {
+	stdin := newPyTorchJob("train", "")
+	for i := range 7 {
+		stdin += fmt.Sprintf("---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: c%d, namespace: a}\n", i)
+	}
+	const names = "ConfigMap a/c0, ConfigMap a/c1, ConfigMap a/c2, ConfigMap a/c3, ConfigMap a/c4 and 2 more"
+	for _, args := range [][]string{{}, {"--summary"}} {
+		args = append([]string{"migrate", "-f", "-"}, args...)
+		if _, stderr, err := runCommand(t, stdin, args...); err != nil || strings.Contains(stderr, "--name-suffix") {
+			t.Errorf("%q: error %v, unexpected warning:\n%s", args, err, stderr)
+		}
+		args = append(args, "--name-suffix=-new")
+		_, stderr, err := runCommand(t, stdin, args...)
+		want := "warning: --name-suffix does not rename " + names + ": " + keptNameWarning + "\n"
+		if err != nil || !strings.Contains(stderr, want) {
+			t.Errorf("%q: error %v, want %q:\n%s", args, err, want, stderr)
+		}
+		stdout, stderr, err := runCommand(t, stdin, append(args, "-o", "json")...)
+		out := stdout + stderr
+		if err != nil || !strings.Contains(out, `"ConfigMap a/c6"`) || strings.Contains(out, "PyTorchJob a") {
+			t.Errorf("%q -o json: error %v, want the last ConfigMap:\n%s", args, err, out)
+		}
 	}
 }
 

@@ -22,6 +22,29 @@ type migrationSummary struct {
 	Total kindSummary   `json:"total"`
 	// Reasons are the most frequent reasons, most frequent first.
 	Reasons []reasonCount `json:"reasons"`
+	// Objects are those that need work, in the order of the report.
+	Objects []objectOutcome `json:"objects,omitempty"`
+	// KeptNames are the objects of the output that --name-suffix does not rename.
+	KeptNames []string `json:"keptNames,omitempty"`
+}
+
+// objectOutcome is an object with an outcome other than clean and unchanged.
+type objectOutcome struct {
+	// Source is the file, or the word cluster. Document is the number in the file, or 0 if the file cannot be read.
+	Source   string `json:"source"`
+	Document int    `json:"document,omitempty"`
+	Object   string `json:"object,omitempty"`
+	Outcome  string `json:"outcome"`
+	// IsCopied is true if the output contains the object although it is a former job, or has one in it.
+	IsCopied bool `json:"copied,omitempty"`
+}
+
+// place is the file of an object, or the object if it is from a cluster.
+func (o objectOutcome) place() string {
+	if o.Source == clusterSourceName {
+		return cmp.Or(o.Object, o.Source)
+	}
+	return o.Source
 }
 
 // kindSummary counts objects by their worst outcome.
@@ -44,6 +67,8 @@ type reasonCount struct {
 const (
 	// maxReasons and maxReasonLength limit the reasons of a table, which fits on a screen.
 	maxReasons, maxReasonLength = 10, 100
+	// maxPlaces limits the files and the copied objects of a table.
+	maxPlaces = 8
 	// otherKinds is the row of the objects without a report, unreadableKind that of the documents that cannot be read.
 	otherKinds, unreadableKind = "other kinds", "unreadable"
 )
@@ -55,11 +80,14 @@ func summarize(docs []*manifest.Document, reports []migrate.Report) migrationSum
 	others := len(manifest.ListObjects(docs))
 	for _, r := range reports {
 		kind, _, _ := strings.Cut(cmp.Or(r.Object, unreadableKind), " ")
-		if kinds[kind] == nil {
-			kinds[kind] = &kindSummary{Kind: kind}
+		outcome := outcomeOf(r)
+		countOutcome(kinds, kind, outcome)
+		s.Total.add(outcome)
+		if outcome != outcomeClean && outcome != outcomeUnchanged {
+			s.Objects = append(s.Objects, objectOutcome{
+				Source: r.Source, Document: r.Document, Object: r.Object, Outcome: outcome, IsCopied: r.Passthrough && r.Failed(),
+			})
 		}
-		kinds[kind].add(r)
-		s.Total.add(r)
 		for _, reason := range reasonsOf(r) {
 			reasons[reason]++
 		}
@@ -84,21 +112,45 @@ func summarize(docs []*manifest.Document, reports []migrate.Report) migrationSum
 	return s
 }
 
-// add counts an object by its worst outcome.
-func (k *kindSummary) add(r migrate.Report) {
+// The outcomes of an object, by the fields of kindSummary.
+const (
+	outcomeClean       = "clean"
+	outcomeAction      = "action"
+	outcomeDropped     = "dropped"
+	outcomeNotMigrated = "notMigrated"
+	outcomeUnchanged   = "unchanged"
+)
+
+// outcomeOf returns the worst outcome of an object.
+func outcomeOf(r migrate.Report) string {
 	hasAction := func(e source.Entry) bool { return e.Action != "" && e.Topic == "" }
 	switch {
 	case r.Failed():
-		k.NotMigrated++
+		return outcomeNotMigrated
 	case r.Count(source.Dropped)+len(r.Findings) > 0:
-		k.Dropped++
+		return outcomeDropped
 	case slices.ContainsFunc(r.Entries, hasAction):
-		k.Action++
+		return outcomeAction
 	case len(r.Outputs) > 0:
-		k.Clean++
-	default:
-		k.Unchanged++
+		return outcomeClean
 	}
+	return outcomeUnchanged
+}
+
+// add counts an object.
+func (k *kindSummary) add(outcome string) {
+	*map[string]*int{
+		outcomeClean: &k.Clean, outcomeAction: &k.Action, outcomeDropped: &k.Dropped, outcomeNotMigrated: &k.NotMigrated,
+		outcomeUnchanged: &k.Unchanged,
+	}[outcome]++
+}
+
+// countOutcome counts an object in the row of the given name.
+func countOutcome(rows map[string]*kindSummary, name, outcome string) {
+	if rows[name] == nil {
+		rows[name] = &kindSummary{Kind: name}
+	}
+	rows[name].add(outcome)
 }
 
 // Parts of a reason that differ between objects: lines, indices and values, and the names of a conflict.
@@ -147,5 +199,45 @@ func (s migrationSummary) print(out io.Writer, format string) error {
 	for _, r := range s.Reasons {
 		fmt.Fprintf(w, "%d\t%s\n", r.Objects, text.Shorten(r.Reason, maxReasonLength))
 	}
+	s.printPlaces(w)
+	s.printCopied(w)
 	return w.Flush()
+}
+
+// printPlaces prints the files with the most work.
+func (s migrationSummary) printPlaces(w io.Writer) {
+	byPlace := map[string]*kindSummary{}
+	for _, o := range s.Objects {
+		countOutcome(byPlace, o.place(), o.Outcome)
+	}
+	rows := slices.SortedFunc(maps.Values(byPlace), func(a, b *kindSummary) int {
+		work := func(k *kindSummary) int { return k.Action + k.Dropped + k.NotMigrated }
+		return cmp.Or(cmp.Compare(work(b), work(a)), cmp.Compare(a.Kind, b.Kind))
+	})
+	if len(rows) > 0 {
+		fmt.Fprintln(w, "\nACTION\tDROPPED\tNOT MIGRATED\tFILE")
+	}
+	for _, r := range rows[:min(len(rows), maxPlaces)] {
+		fmt.Fprintf(w, "%d\t%d\t%d\t%s\n", r.Action, r.Dropped, r.NotMigrated, r.Kind)
+	}
+	printRest(w, len(rows))
+}
+
+// printCopied prints the copies of former jobs, which kubectl apply would create again.
+func (s migrationSummary) printCopied(w io.Writer) {
+	copied := slices.DeleteFunc(slices.Clone(s.Objects), func(o objectOutcome) bool { return !o.IsCopied })
+	if len(copied) > 0 {
+		fmt.Fprintln(w, "\nCOPY TO REMOVE OR CONVERT\tFILE")
+	}
+	for _, o := range copied[:min(len(copied), maxPlaces)] {
+		fmt.Fprintf(w, "%s\t%s, document %d\n", o.Object, o.Source, o.Document)
+	}
+	printRest(w, len(copied))
+}
+
+// printRest prints how many rows a table does not have.
+func printRest(w io.Writer, rows int) {
+	if rows > maxPlaces {
+		fmt.Fprintf(w, "%d more: -o json lists all objects\n", rows-maxPlaces)
+	}
 }

@@ -162,6 +162,13 @@ func TestMigrate(t *testing.T) {
 			stderr:   []string{"LauncherFlagConflict job/train"},
 			wantErr:  "all objects were migrated; findings that prevent training: 1",
 		},
+		"the workers of MPI are a Job on request": {
+			args: []string{"--jobs-only", "-v"},
+			stdin: "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: sim}\nspec: {mpiReplicaSpecs: {" +
+				"Launcher: {template: {spec: {containers: [{name: a, image: x, command: [mpirun, ./a]}]}}}, " +
+				"Worker: {replicas: 2, template: {spec: {containers: [{name: a, image: x}]}}}}}\n",
+			stderr: []string{"-> job.batch/sim-worker instead of a StatefulSet: --jobs-only is set\n"},
+		},
 		"a missing file is an error": {
 			args:     []string{"-f", "no-such-file.yaml"},
 			wantCode: exitNotMigrated,

@@ -113,14 +113,36 @@ func ScanFlags(words []string, names string) []ScannedFlag {
 	return found
 }
 
-// ScanFlags returns the flags of a list in all arguments of a launcher, and not only in those that [Launch.Flags]
-// understands.
+// ScanFlags returns the flags of a list in the arguments of a launcher before its training program, also after flags
+// that [Launch.Flags] does not understand.
 func (l Launch) ScanFlags(names string) []ScannedFlag {
 	var words []string
-	for _, a := range l.Args {
+	for _, a := range l.Args[:l.indexProgram()] {
 		words = append(words, a.Text)
 	}
 	return ScanFlags(words, names)
+}
+
+// indexProgram returns the index of the first argument that must be the training program. A word after an unknown
+// flag can be a value of the flag. It returns the number of arguments if there is no such word.
+func (l Launch) indexProgram() int {
+	followsUnknown := false
+	for i := 0; i < len(l.Args); i++ {
+		arg := l.Args[i]
+		if !strings.HasPrefix(arg.Text, "-") {
+			if followsUnknown = followsUnknown || !arg.Known; !followsUnknown {
+				return i
+			}
+			continue
+		}
+		name, _, hasInlineValue := strings.Cut(strings.TrimLeft(arg.Text, "-"), "=")
+		count, known := l.countValues(strings.ReplaceAll(name, "_", "-"))
+		followsUnknown = !known && !hasInlineValue
+		if known && !hasInlineValue {
+			i += count
+		}
+	}
+	return len(l.Args)
 }
 
 // processCountFlag matches the flag of torchrun and colossalai with a number or a variable.

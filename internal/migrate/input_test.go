@@ -51,3 +51,35 @@ spec:
 		})
 	}
 }
+
+// TestNameSuffixOfClaims checks that a copy has its own claims, and that the report names those of the JobSet.
+func TestNameSuffixOfClaims(t *testing.T) {
+	const jobSet = `kind: JobSet
+apiVersion: jobset.x-k8s.io/v1alpha2
+metadata: {name: gpt, namespace: team, labels: {rollcall.training/framework: pytorch}}
+spec:
+  volumeClaimPolicies: [{templates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteMany]}}]}]
+  replicatedJobs:
+    - name: node
+      template:
+        spec:
+          parallelism: 2
+          completions: 2
+          template:
+            spec:
+              restartPolicy: Never
+              containers: [{name: a, image: x, volumeMounts: [{name: data, mountPath: /d}]}]
+`
+	docs, err := manifest.Read("x.yaml", strings.NewReader(jobSet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := migrate.Migrator{NameSuffix: "-new"}.Migrate(docs).Reports[0]
+	if want := "persistentvolumeclaim/data-gpt-new"; !slices.Contains(report.Outputs, want) {
+		t.Errorf("outputs %q, want %s", report.Outputs, want)
+	}
+	const want = "kubectl patch pvc data-gpt -n team "
+	if !slices.ContainsFunc(report.Entries, func(e source.Entry) bool { return strings.Contains(e.Action, want) }) {
+		t.Errorf("no action contains %q: %v", want, report.Entries)
+	}
+}

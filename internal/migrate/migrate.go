@@ -38,6 +38,8 @@ type Migrator struct {
 	// NameSuffix is appended to the names of the jobs, and of their pods in the manifests. The result can then run
 	// next to the jobs.
 	NameSuffix string
+	// JobsOnly requests Jobs for roles that would become StatefulSets.
+	JobsOnly bool
 	// Nested also migrates jobs within Experiments of Katib, and within Workflows of Argo.
 	Nested bool
 }
@@ -165,7 +167,7 @@ func (m *migration) newContext(o manifest.Object) source.Context {
 		texts = append(texts, used.object.JSON)
 	}
 	return source.Context{
-		Scheduler: m.Scheduler, Framework: m.Framework,
+		Scheduler: m.Scheduler, Framework: m.Framework, NameSuffix: m.NameSuffix, JobsOnly: m.JobsOnly,
 		FindRuntime: m.runtimes.findTree, Frameworks: injectors.Builtin().Frameworks(),
 		Inject: m.inject, ConfigMapTexts: m.scripts.findReferenced(texts...),
 	}

@@ -176,6 +176,8 @@ func (b *Gang) isStatefulSet(r Role) bool { return r.StatefulSet && b.RoleJobRea
 // gang, all roles become Jobs. StatefulSets reject pods with a deadline (kubernetes pkg/apis/apps/validation).
 func (b *Gang) RoleJobReason(r Role) string {
 	switch {
+	case b.JobsOnly:
+		return "--jobs-only is set"
 	case ptr.Deref(b.JobSpec.Suspend, false):
 		return "only Jobs have suspend"
 	case b.JobSpec.TTLSecondsAfterFinished != nil:

@@ -40,6 +40,8 @@ type Gang struct {
 	CompletionRole string
 	// JobSpec holds the fields of each Job except for its size and template. StatefulSets do not have these fields.
 	JobSpec batchv1.JobSpec
+	// JobsOnly is true if no role becomes a StatefulSet.
+	JobsOnly bool
 	// TTLField is the place of JobSpec.TTLSecondsAfterFinished in the manifest. See [Gang.Build].
 	TTLField source.Field
 	// SourceLabels are the labels and annotations that the former system gave to pods.
@@ -121,7 +123,7 @@ func NewGang(o source.Object) *Gang {
 	meta := o.Root.Get("metadata")
 	b := &Gang{
 		Name: o.Name(), Namespace: o.Namespace(), Source: o.Root, RollcallAnnotations: map[string]string{},
-		ConfigMapTexts: o.Context.ConfigMapTexts, Frameworks: o.Context.Frameworks,
+		ConfigMapTexts: o.Context.ConfigMapTexts, Frameworks: o.Context.Frameworks, JobsOnly: o.Context.JobsOnly,
 	}
 	for _, name := range []string{"apiVersion", "kind", "status"} {
 		o.Root.Get(name).MarkHandled()

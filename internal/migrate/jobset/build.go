@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -255,6 +256,7 @@ func (s *Reader) buildStandaloneJob(j *ReplicatedJob, name string) *batchv1.Job 
 // their volumes to the jobs that mount them (JobSet pkg/controllers/volume_claim_policy.go).
 func (s *Reader) createVolumeClaims() {
 	for _, policy := range s.Spec.Get("volumeClaimPolicies").Items() {
+		var former []string
 		for _, field := range policy.Get("templates").Items() {
 			var claim corev1.PersistentVolumeClaim
 			if field.Decode(&claim); claim.Name == "" {
@@ -270,9 +272,16 @@ func (s *Reader) createVolumeClaims() {
 			for _, j := range s.Jobs {
 				j.addClaimVolume(volume, claim.Name)
 			}
+			former = append(former, strings.TrimSuffix(claim.Name, s.Context.NameSuffix))
 		}
-		policy.At("retentionPolicy", "whenDeleted").MarkHandled()
-		policy.AddNote("the claims are never deleted automatically", "delete the claims when you do not need their data")
+		whenDeleted := policy.At("retentionPolicy", "whenDeleted")
+		isRetained := whenDeleted.String() == "Retain"
+		whenDeleted.MarkHandled()
+		if len(former) > 0 && !isRetained {
+			policy.AddNote(fmt.Sprintf("the %s owns the claims, so Kubernetes deletes them and their data with it, also "+
+				"after a TTL; claims of a gang are never deleted automatically", s.Kind),
+				ir.DescribeKeepingClaims(s.Gang, former...))
+		}
 	}
 }
 

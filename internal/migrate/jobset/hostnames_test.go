@@ -205,6 +205,14 @@ func TestInferSlotsPerWorker(t *testing.T) {
 		"mpiexec -ppn 3 ./a":                  "3",
 		"mpirun ./a -np2":                     "1",
 		"mpirun -np 99999999999999999999 ./a": "1",
+		// flags of the training program
+		"mpirun -x A -mca a -c ./a -n 100":                "1",
+		"mpirun --bind-to=core python -c '4'":             "1",
+		"mpirun -np $N ./a -c 100":                        "1",
+		"mpirun -q python train.py --map-by 4 -np 8":      "1",
+		"mpirun -genv A 1 -hosts $H -ppn 3 ./a -ppn 5":    "3",
+		"mpirun --oversubscribe --new 1 -np 8 ./a -np 16": "2",
+		"mpirun $FLAGS -np 8 ./a":                         "2",
 	} {
 		t.Run(command, func(t *testing.T) {
 			launcher := &ReplicatedJob{Name: "l", Role: "launcher"}

@@ -218,6 +218,10 @@ type Context struct {
 	// Inject returns what the engine of the webhook injects into a workload with Rollcall's label. Nil
 	// means nothing.
 	Inject func(gang.Workload) Injection
+	// NameSuffix is the end of the name of the object that the migration appended.
+	NameSuffix string
+	// JobsOnly is true if the user wants no StatefulSets.
+	JobsOnly bool
 	// ConfigMapTexts are the contents of the ConfigMaps of the input that the object names.
 	ConfigMapTexts []string
 }

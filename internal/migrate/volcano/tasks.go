@@ -310,7 +310,9 @@ func (r *reader) convertVolumes() {
 			f.MarkDropped("migrate does not create the claim of a volume", "create the claim, and set volumeClaimName")
 			continue
 		}
-		f.Get("volumeClaim").MarkLeftOut("Volcano ignores it if volumeClaimName is set")
+		f.Get("volumeClaim").MarkChanged("", "left out: Volcano ignores it if volumeClaimName is set; if Volcano "+
+			"created the claim and set its name, Kubernetes deletes the claim and its data with the Job",
+			ir.DescribeKeepingClaims(r.gang, claim))
 		volume := strings.ReplaceAll(claim, ".", "-") // Volcano too names the volume after the claim
 		isNew := !slices.Contains(added, claim)
 		added = append(added, claim)

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/migrate"
+)
+
+// maxKeptNames limits the names in a warning.
+const maxKeptNames = 5
+
+const keptNameWarning = "kubectl apply changes the objects of the former jobs, and kubectl delete -f deletes them; " +
+	"remove them from the output"
+
+// reportKeptNames returns a report for each object of the output that is also in the input, although the suffix was to
+// give the output other names.
+func (o migrateOptions) reportKeptNames(input, output []*manifest.Document) []migrate.Report {
+	if o.nameSuffix == "" {
+		return nil
+	}
+	var former []string
+	for _, object := range manifest.ListObjects(input) {
+		former = append(former, object.APIGroup()+" "+nameObject(object))
+	}
+	var reports []migrate.Report
+	for _, object := range manifest.ListObjects(output) {
+		name := nameObject(object)
+		if object.Name != "" && slices.Contains(former, object.APIGroup()+" "+name) {
+			reports = append(reports, migrate.Report{
+				Source: object.Document.Source, Document: object.Document.Number, Object: name, Passthrough: true,
+				Warnings: []string{"--name-suffix does not rename it: " + keptNameWarning},
+			})
+		}
+	}
+	return reports
+}
+
+// nameObject returns kind, namespace and name of an object.
+func nameObject(o manifest.Object) string {
+	return o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
+}
+
+// listNames returns the names of the objects of reports.
+func listNames(reports []migrate.Report) []string {
+	var names []string
+	for _, r := range reports {
+		names = append(names, r.Object)
+	}
+	return names
+}
+
+// describeKeptNames returns the warning about objects that the suffix does not rename.
+func describeKeptNames(reports []migrate.Report) string {
+	names, rest := listNames(reports), ""
+	if more := len(names) - maxKeptNames; more > 0 {
+		names, rest = names[:maxKeptNames], fmt.Sprintf(" and %d more", more)
+	}
+	return "warning: --name-suffix does not rename " + strings.Join(names, ", ") + rest + ": " + keptNameWarning
+}
