@@ -64,8 +64,8 @@ e2e-all: e2e ## Run end-to-end tests of every framework (the first run builds th
 
 DRAINS ?= 10
 .PHONY: drain
-drain: ## Drain 20 gangs in 10 ways, 10 times (30 minutes; DRAINS=1 for less; needs root)
-	cd test && ROLLCALL_E2E=all go test -count=$(DRAINS) -timeout 100m -v -run 'TestDrain$$' ./e2e/...
+drain: ## Drain 20 gangs in 10 ways, 10 times (95 minutes; DRAINS=1 for less; needs root)
+	cd test && ROLLCALL_E2E=all go test -count=$(DRAINS) -timeout 150m -v -run 'TestDrain$$' ./e2e/...
 
 .PHONY: upgrade
 upgrade: ## Upgrade from the previous build to this build and back (15 minutes; needs root)
@@ -154,6 +154,10 @@ ROUNDS ?= 5
 .PHONY: bench-peers
 bench-peers: ## Compare gangs with those of other operators, and write the table in docs/benchmarks.md (25 minutes)
 	cd test && ROLLCALL_BENCH_PEERS=true ROLLCALL_BENCH_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run 'TestPeers$$' ./bench/...
+
+.PHONY: bench-faults
+bench-faults: ## Compare what eight faults cost with other operators, and check 20 hangs (80 minutes; needs root)
+	cd test && ROLLCALL_E2E=all ROLLCALL_BENCH_FAULTS=true go test -count=1 -timeout 150m -v -run '^(TestPeerFaults|TestHangs|TestNoFalseAlarm)$$' ./e2e/...
 
 .PHONY: bench-admission
 bench-admission: ## Measure the start of the webhook and the latency of admission (10 minutes)

@@ -144,6 +144,21 @@ func TestNodeFaults(t *testing.T) {
 // loadFaultImages returns the image of each gang. The agent is in the image of the manager.
 func (s *testCluster) loadFaultImages(t *testing.T) map[string]string {
 	t.Helper()
+	s.loadManagerImage(t)
+	images := map[string]string{}
+	for _, g := range faultGangs() {
+		image, err := s.LoadImage(t.Context(), g.image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		images[g.name] = image
+	}
+	return images
+}
+
+// loadManagerImage loads the image with the agent into the nodes that a test has added.
+func (s *testCluster) loadManagerImage(t *testing.T) {
+	t.Helper()
 	manager, err := installation.NewManagerImage()
 	if err != nil {
 		t.Fatal(err)
@@ -151,11 +166,4 @@ func (s *testCluster) loadFaultImages(t *testing.T) map[string]string {
 	if _, err := s.LoadImage(t.Context(), manager); err != nil {
 		t.Fatal(err)
 	}
-	images := map[string]string{}
-	for _, g := range faultGangs() {
-		if images[g.name], err = s.LoadImage(t.Context(), g.image); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return images
 }

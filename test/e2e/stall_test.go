@@ -147,13 +147,22 @@ func TestStalledRankIsReported(t *testing.T) {
 			t.Errorf("rollcall status does not print %q", want)
 		}
 	}
+	if n := s.countStallEvents(t, ns); n != 1 {
+		t.Errorf("%d Events, want 1", n)
+	}
+	s.waitForTerminalPhase(t, ns, "train", lifecycle.Succeeded)
+}
+
+// countStallEvents returns the number of Events that report a stall in a namespace.
+func (s *testCluster) countStallEvents(t *testing.T, ns string) int {
+	t.Helper()
 	events, err := s.client.EventsV1().Events(ns).List(t.Context(), metav1.ListOptions{
 		FieldSelector: "reason=" + string(gang.ReasonStalled),
 	})
-	if err != nil || len(events.Items) != 1 {
-		t.Errorf("%d Events, %v", len(events.Items), err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	s.waitForTerminalPhase(t, ns, "train", lifecycle.Succeeded)
+	return len(events.Items)
 }
 
 // printingProgram prints steps. In the first attempt, it prints nothing after step 21.

@@ -147,16 +147,7 @@ func TestUnhealthyDevice(t *testing.T) {
 	s := requireCluster(t)
 	node := s.addNode(t)
 	plugin := startDevicePlugin(t, 4)
-	wait.For(t, "the node to have devices", func(ctx context.Context) error {
-		n, err := s.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if got := n.Status.Allocatable[deviceName]; got.Value() != 4 {
-			return fmt.Errorf("%s devices", got.String())
-		}
-		return nil
-	})
+	s.waitForDevices(t, node, 4)
 	ns := s.createNamespace(t)
 	s.createProgram(t, ns, "train.sh",
 		`echo "attempt $ROLLCALL_ATTEMPT has $DEVICE"; [ "$ROLLCALL_ATTEMPT" != 0 ] || exec sleep 600`)
@@ -185,4 +176,19 @@ func TestUnhealthyDevice(t *testing.T) {
 		}
 	}
 	s.logStatus(t, ns, "train")
+}
+
+// waitForDevices waits until a node has a number of devices.
+func (s *testCluster) waitForDevices(t *testing.T, node string, count int64) {
+	t.Helper()
+	wait.For(t, "the node to have devices", func(ctx context.Context) error {
+		n, err := s.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if got := n.Status.Allocatable[deviceName]; got.Value() != count {
+			return fmt.Errorf("%s devices", got.String())
+		}
+		return nil
+	})
 }
