@@ -28,7 +28,7 @@ const (
 	// MaxCachedBytes is the maximum memory of a workload in a manager by [MeasureMemory]. Every manager keeps
 	// all gangs in memory.
 	MaxCachedBytes = 256 << 10
-	// MaxNewBytes is the maximum of an injected workload by [Workload.MeasureCached]. The rest of MaxCachedBytes is
+	// MaxNewBytes is the maximum of an injected workload by [Workload.CheckSize]. The rest of MaxCachedBytes is
 	// for the status and the conditions that are written later.
 	MaxNewBytes = 224 << 10
 	// MaxCachedText is the length in bytes to which a manager truncates a value, an argument or a command

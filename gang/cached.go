@@ -101,9 +101,9 @@ func selectContainers(containers []corev1.Container) []corev1.Container {
 	return out
 }
 
-// MeasureCached returns the approximate number of bytes of memory that a workload needs in a manager, without its
+// measureCached returns the approximate number of bytes of memory that a workload needs in a manager, without its
 // status. A text that is longer than [MaxCachedText] counts as this length.
-func (w Workload) MeasureCached() int {
+func (w Workload) measureCached() int {
 	cached := w.SelectCached()
 	delete(cached.Meta().Annotations, AnnotationStatus)
 	delete(cached.Meta().Annotations, AnnotationSuspendedBy)

@@ -51,7 +51,7 @@ func checkLimits(w Workload) field.ErrorList {
 // CheckSize returns an error if the workload, before or after its injection, needs too much memory in a
 // manager; nil otherwise.
 func (w Workload) CheckSize() *field.Error {
-	n := w.MeasureCached()
+	n := w.measureCached()
 	if n <= MaxNewBytes {
 		return nil
 	}

@@ -147,7 +147,7 @@ func TestSuggestionCost(t *testing.T) {
 		"long candidate":      {word: long[1:], candidates: []string{long}},
 		"too many candidates": {word: "wroker", candidates: slicesRepeat("worker", maxSuggestions+1)},
 	} {
-		if got := FindClosestMatch(c.word, c.candidates); got != c.want {
+		if got := findClosestMatch(c.word, c.candidates); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

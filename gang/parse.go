@@ -135,7 +135,7 @@ func (p *parser) addUnsupported(path *field.Path, value string, allowed []string
 	if omitted := len(allowed) - len(listed); omitted > 0 {
 		err.Detail += fmt.Sprintf(" and %d more", omitted)
 	}
-	if suggestion := FindClosestMatch(strings.ToLower(value), allowed); suggestion != "" {
+	if suggestion := findClosestMatch(strings.ToLower(value), allowed); suggestion != "" {
 		err.Detail += fmt.Sprintf("; did you mean %q?", suggestion)
 	}
 	p.errs = append(p.errs, err)
@@ -210,7 +210,7 @@ func checkKey(kind KeyKind, name string) string {
 	for _, k := range keys[:len(keys)-len(written)] {
 		names = append(names, trimKeyPrefix(k.Name))
 	}
-	if suggestion := FindClosestMatch(trimKeyPrefix(name), names); suggestion != "" {
+	if suggestion := findClosestMatch(trimKeyPrefix(name), names); suggestion != "" {
 		return fmt.Sprintf("unknown key, has no effect; did you mean %q?", Prefix+suggestion)
 	}
 	return "unknown key, has no effect; known: " + strings.Join(names, ", ")

@@ -28,5 +28,5 @@ func ParseQuantity(text string) (resource.Quantity, error) {
 		return resource.Quantity{}, fmt.Errorf("the exponent %d is not from -%d to %d",
 			n, maxQuantityExponent, maxQuantityExponent)
 	}
-	return resource.ParseQuantity(text) //nolint:wrapcheck // the callers describe the text
+	return resource.ParseQuantity(text)
 }

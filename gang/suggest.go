@@ -15,12 +15,12 @@ const (
 	maxSuggestions      = 100
 )
 
-// FindClosestMatch returns the most similar candidate of a misspelled word; empty if no candidate is
+// findClosestMatch returns the most similar candidate of a misspelled word; empty if no candidate is
 // similar. Similar means at most two edits, or a third of the length for a long word, which covers
 // typing mistakes and plurals. A candidate that starts with the word and a dash also matches, such
 // as nproc-per-node for nproc. A candidate at a distance of one edit precedes it, such as gpus for gpu.
 // The result is empty for more than maxSuggestions candidates.
-func FindClosestMatch(word string, candidates []string) string {
+func findClosestMatch(word string, candidates []string) string {
 	if len(word) > maxSuggestionLength || len(candidates) > maxSuggestions {
 		return ""
 	}
@@ -47,7 +47,7 @@ func FindClosestMatch(word string, candidates []string) string {
 // SuggestMatch returns the end of a message that suggests the closest match of a misspelled word; empty if there is
 // none.
 func SuggestMatch(word string, candidates []string) string {
-	if closest := FindClosestMatch(word, candidates); closest != "" {
+	if closest := findClosestMatch(word, candidates); closest != "" {
 		return "; did you mean " + closest + "?"
 	}
 	return ""

@@ -34,7 +34,7 @@ func newRootCommand(registry injectors.Registry) *cobra.Command {
 		SilenceErrors: true, // main logs the error
 		SilenceUsage:  true, // most errors are not errors of usage
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("a part is required: webhook or controller")
+			return errors.New("a part is required: webhook, controller, detach or check")
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true

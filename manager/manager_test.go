@@ -265,7 +265,7 @@ func TestRootCommand(t *testing.T) {
 		args    []string
 		wantErr string
 	}{
-		"no part":                       {args: []string{}, wantErr: "webhook or controller"},
+		"no part":                       {args: []string{}, wantErr: "webhook, controller, detach or check"},
 		"an unknown part":               {args: []string{"scheduler"}, wantErr: `"scheduler"`},
 		"a flag without a part":         {args: []string{"--log-level=info"}, wantErr: "--log-level"},
 		"an invalid flag of the part":   {args: []string{"webhook", "--port=0", "--namespace=a"}, wantErr: "--port"},

@@ -27,7 +27,7 @@ type Plan struct {
 	LivenessProbe, ReadinessProbe *corev1.Probe
 	// RestartInPlace restarts failed training containers of a Job within their pods.
 	RestartInPlace bool
-	// JobFailureLimit is how often in a row a rank of a Job may fail (gang.Policies). It replaces the
+	// JobFailureLimit is how often in a row a rank of a Job may fail (gang.RestartRules). It replaces the
 	// limits of the Job, because Rollcall counts restarts of the gang. Limits of the user are kept. 0
 	// keeps all limits.
 	JobFailureLimit int32

@@ -8,8 +8,8 @@ import (
 	"rollcall.training/plan"
 )
 
-// Port is the default of DeepSpeed (deepspeed/constants.py, TORCH_DISTRIBUTED_DEFAULT_PORT).
-const Port = 29500
+// defaultPort is the default of DeepSpeed (deepspeed/constants.py, TORCH_DISTRIBUTED_DEFAULT_PORT).
+const defaultPort = 29500
 
 // hostfileDir is the directory in which the deepspeed command expects its hostfile.
 const hostfileDir = "/job"
@@ -35,7 +35,7 @@ func (Injector) Framework() gang.Framework {
 			{Name: "worker"},
 		},
 		DefaultRole: "worker",
-		Port:        Port,
+		Port:        defaultPort,
 		PortName:    "deepspeed",
 		HasLauncher: true, SSHPort: ssh.Port, HasTorchrunVars: true, StartsByAccelerator: true,
 		Launchers: launchers,

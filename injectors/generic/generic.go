@@ -9,8 +9,8 @@ import (
 	"rollcall.training/plan"
 )
 
-// Port is the default port of torch.distributed, which is free in most images.
-const Port = 29500
+// defaultPort is the default port of torch.distributed, which is free in most images.
+const defaultPort = 29500
 
 // Injector is the injector for programs of no supported framework. The zero value is ready to use.
 type Injector struct{}
@@ -22,7 +22,7 @@ func (Injector) Framework() gang.Framework {
 		Roles:       []gang.Role{{Name: "leader"}, {Name: "worker"}},
 		AnyRoles:    true,
 		DefaultRole: "worker",
-		Port:        Port, PortName: "rendezvous",
+		Port:        defaultPort, PortName: "rendezvous",
 		HasHostfile: true,
 	}
 }

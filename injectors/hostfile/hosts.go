@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/agent"
 	"rollcall.training/plan"
 )
 
@@ -60,8 +61,8 @@ func NewSetupContainer(g gang.Gang) plan.InitContainer {
 		Command: []string{"/bin/sh", "-c",
 			"umask 022\n" + PrintHostsFunction + `print_hosts "$ROLLCALL_HOSTS" >` + setupMountPath + "/" + hostsFile},
 		Env: []plan.Env{
-			plan.LiteralEnv("ROLLCALL_HOSTS", FormatMembers(g.Members)),
-			plan.LiteralEnv("ROLLCALL_DOMAIN", g.ServiceFQDN()),
+			plan.LiteralEnv(agent.EnvHosts, FormatMembers(g.Members)),
+			plan.LiteralEnv(agent.EnvDomain, g.ServiceFQDN()),
 		},
 		Mounts: []corev1.VolumeMount{{Name: volumeName, MountPath: setupMountPath}},
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/agent"
 	"rollcall.training/plan"
 )
 
@@ -32,7 +33,7 @@ func OrderName(g gang.Gang) string {
 // NewHostsEnv returns the variable with the hosts. The kubelet does not start the container before the ConfigMap with
 // their order exists.
 func NewHostsEnv(g gang.Gang, hosts []gang.Member) plan.Env {
-	out := plan.LiteralEnv("ROLLCALL_HOSTS", "")
+	out := plan.LiteralEnv(agent.EnvHosts, "")
 	if name := OrderName(g); name != "" {
 		out.ValueFrom = &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
 			LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: OrderKey,

@@ -10,9 +10,9 @@ import (
 	"rollcall.training/plan"
 )
 
-// Port is the default of JAXJob (training-operator, JAXJobDefaultPort in
+// defaultPort is the default of JAXJob (training-operator, JAXJobDefaultPort in
 // pkg/apis/kubeflow.org/v1/jax_types.go).
-const Port = 6666
+const defaultPort = 6666
 
 // coordinatorPortVar is the variable with the port of the coordinator.
 const coordinatorPortVar = "JAX_COORDINATOR_PORT"
@@ -26,7 +26,7 @@ func (Injector) Framework() gang.Framework {
 		Name:           "jax",
 		Roles:          []gang.Role{{Name: "worker"}},
 		DefaultRole:    "worker",
-		Port:           Port,
+		Port:           defaultPort,
 		PortName:       "jax",
 		NeedsOnlyRank0: true,
 		PortVar:        coordinatorPortVar,

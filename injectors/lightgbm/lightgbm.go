@@ -6,9 +6,9 @@ import (
 	"rollcall.training/plan"
 )
 
-// Port is the default of XGBoostJob (training-operator, DefaultPort in
+// defaultPort is the default of XGBoostJob (training-operator, DefaultPort in
 // pkg/apis/kubeflow.org/v1/xgboost_types.go).
-const Port = 9999
+const defaultPort = 9999
 
 // Injector is the injector for LightGBM. The zero value is ready to use.
 type Injector struct{}
@@ -21,7 +21,7 @@ func (Injector) Framework() gang.Framework {
 			{Name: "master", MaxPods: 1, DeterminesCompletion: true},
 			{Name: "worker"},
 		},
-		DefaultRole: "worker", Port: Port, PortName: "lightgbm",
+		DefaultRole: "worker", Port: defaultPort, PortName: "lightgbm",
 		HasEqualRoles: true, Signature: gang.Signature{Words: `lightgbm`},
 	}
 }

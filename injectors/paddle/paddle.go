@@ -9,9 +9,9 @@ import (
 	"rollcall.training/plan"
 )
 
-// Port is the default of PaddleJob (training-operator, PaddleJobDefaultPort in
+// defaultPort is the default of PaddleJob (training-operator, PaddleJobDefaultPort in
 // pkg/apis/kubeflow.org/v1/paddlepaddle_types.go).
-const Port = 36543
+const defaultPort = 36543
 
 // roleMaster is the role of parameter servers, as in PaddleJob.
 const roleMaster = "master"
@@ -41,7 +41,7 @@ func (Injector) Framework() gang.Framework {
 			{Name: roleMaster, Requires: []string{"worker"}, LongRunning: true},
 			{Name: "worker"},
 		},
-		DefaultRole: "worker", Port: Port, PortName: "paddle",
+		DefaultRole: "worker", Port: defaultPort, PortName: "paddle",
 		Launchers: launchers,
 		Signature: gang.Signature{Variables: `PADDLE_[A-Z_]+`, Words: `paddle\.distributed|fleetrun`},
 	}

@@ -6,9 +6,9 @@ import (
 	"rollcall.training/plan"
 )
 
-// Port is the default of PyTorchJob (training-operator, DefaultPort in
+// defaultPort is the default of PyTorchJob (training-operator, DefaultPort in
 // pkg/apis/kubeflow.org/v1/pytorch_types.go).
-const Port = 23456
+const defaultPort = 23456
 
 // Injector is the injector for PyTorch. The zero value is ready to use.
 type Injector struct{}
@@ -21,7 +21,7 @@ func (Injector) Framework() gang.Framework {
 			{Name: "master", MaxPods: 1, DeterminesCompletion: true},
 			{Name: "worker"},
 		},
-		DefaultRole: "worker", Port: Port, PortName: "pytorch", ElasticRole: "worker",
+		DefaultRole: "worker", Port: defaultPort, PortName: "pytorch", ElasticRole: "worker",
 		NeedsOnlyRank0: true, HasTorchrunVars: true, HasEqualRoles: true,
 		ShortName: "torch",
 		Launchers: launchers,

@@ -18,7 +18,7 @@ type Diagnoser struct{}
 // connected to none of them, or to only one of several, so all ranks ran in one pod. It returns an empty text if
 // there is no problem or no report. complete is false while [MonitorContainerName] is running.
 func (Diagnoser) Diagnose(g gang.Gang, launcher *corev1.Pod) (problem string, complete bool) {
-	hosts := MinWorkerHosts(g)
+	hosts := minWorkerHosts(g)
 	for _, c := range launcher.Status.InitContainerStatuses {
 		switch {
 		case c.Name != MonitorContainerName || hosts == 0:

@@ -12,6 +12,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
+	"rollcall.training/internal/agent"
 	"rollcall.training/plan"
 )
 
@@ -187,21 +188,21 @@ func setupEnv(g gang.Gang, o Options, waits bool) []plan.Env {
 	hosts := guaranteedHosts(g)
 	env := []plan.Env{
 		hostfile.NewHostsEnv(g, hosts),
-		plan.LiteralEnv("ROLLCALL_DOMAIN", g.ServiceFQDN()),
-		plan.LiteralEnv("ROLLCALL_SLOTS_PER_WORKER", strconv.FormatInt(g.Launcher.SlotsPerWorker, 10)),
-		plan.LiteralEnv("ROLLCALL_LAUNCHER_IS_HOST", strconv.FormatBool(g.Launcher.RunAsWorker)),
-		plan.LiteralEnv("ROLLCALL_HOSTFILE_FORMAT", format),
-		plan.LiteralEnv("ROLLCALL_PORT", strconv.Itoa(int(g.SSHPort()))),
+		plan.LiteralEnv(agent.EnvDomain, g.ServiceFQDN()),
+		plan.LiteralEnv(agent.EnvSlots, strconv.FormatInt(g.Launcher.SlotsPerWorker, 10)),
+		plan.LiteralEnv(agent.EnvLauncherIsHost, strconv.FormatBool(g.Launcher.RunAsWorker)),
+		plan.LiteralEnv(agent.EnvFormat, format),
+		plan.LiteralEnv(agent.EnvPort, strconv.Itoa(int(g.SSHPort()))),
 		plan.LiteralEnv(envHostPatterns, formatHostPatterns(g)),
 	}
 	if g.Elastic != nil {
 		maxHosts := withElasticSize(g, hosts, g.Elastic.Max)
-		env = append(env, plan.LiteralEnv("ROLLCALL_MAX_HOSTS", hostfile.FormatMembers(maxHosts)))
+		env = append(env, plan.LiteralEnv(agent.EnvMaxHosts, hostfile.FormatMembers(maxHosts)))
 	}
 	if waits {
 		env = append(env,
-			plan.LiteralEnv("ROLLCALL_MIN_HOSTS", strconv.Itoa(int(MinWorkerHosts(g)))),
-			plan.LiteralEnv("ROLLCALL_WAIT_SECONDS", strconv.Itoa(int(workerWaitTimeout.Seconds()))))
+			plan.LiteralEnv(agent.EnvMinHosts, strconv.Itoa(int(minWorkerHosts(g)))),
+			plan.LiteralEnv(agent.EnvWaitSeconds, strconv.Itoa(int(workerWaitTimeout.Seconds()))))
 	}
 	return env
 }
@@ -250,9 +251,9 @@ func withElasticSize(g gang.Gang, members []gang.Member, size int32) []gang.Memb
 	return out
 }
 
-// MinWorkerHosts returns the number of hosts that must respond before the launcher starts. The pod
+// minWorkerHosts returns the number of hosts that must respond before the launcher starts. The pod
 // of the launcher does not count, because it runs no sshd.
-func MinWorkerHosts(g gang.Gang) int32 {
+func minWorkerHosts(g gang.Gang) int32 {
 	var n int32
 	for _, m := range guaranteedHosts(g) {
 		if m.Role != gang.RoleLauncher {

@@ -10,9 +10,9 @@ import (
 	"rollcall.training/plan"
 )
 
-// Port is the default of TFJob (training-operator, TFJobDefaultPort in
+// defaultPort is the default of TFJob (training-operator, TFJobDefaultPort in
 // pkg/apis/kubeflow.org/v1/tensorflow_types.go).
-const Port = 2222
+const defaultPort = 2222
 
 // indexEnv is the variable with the index of the task. The value of TF_CONFIG refers to it.
 const indexEnv = "TF_TASK_INDEX"
@@ -37,7 +37,7 @@ func (Injector) Framework() gang.Framework {
 		},
 		DefaultRole:            "worker",
 		FirstPodCompletionRole: "worker",
-		Port:                   Port,
+		Port:                   defaultPort,
 		PortName:               "tensorflow",
 		ShortName:              "tf",
 		Signature:              gang.Signature{Variables: `TF_CONFIG`, Words: `tensorflow`},

@@ -78,7 +78,7 @@ func newPod(t *testing.T, key []byte) *pod {
 
 func findFreePort(t *testing.T) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it listens at once
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func (p *pod) serve(t *testing.T) {
 		_ = p.server.Wait()
 	})
 	waitFor(t, "the server listens", func() bool {
-		conn, err := net.Dial("tcp", p.address()) //nolint:noctx // the loop has a deadline
+		conn, err := net.Dial("tcp", p.address())
 		if err == nil {
 			_ = conn.Close()
 		}

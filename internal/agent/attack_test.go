@@ -36,7 +36,7 @@ func newIdentity(t *testing.T, key []byte) *identity {
 // dial connects to the server of a pod without any authentication.
 func (p *pod) dial(t *testing.T) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", p.address()) //nolint:noctx // the server listens
+	conn, err := net.Dial("tcp", p.address())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,8 @@ func (s *session) start(command []byte) (pipes, error) {
 		}
 	}
 	shell := cmp.Or(os.Getenv("SHELL"), "/bin/sh")
-	s.cmd = exec.Command(shell, "-c", string(command)) //nolint:noctx // run terminates all processes and not only one
+	// The command has no context, because run terminates all processes and not only one.
+	s.cmd = exec.Command(shell, "-c", string(command))
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = ends[0].read, ends[1].write, ends[2].write
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.children.start(s.cmd); err != nil {

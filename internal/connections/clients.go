@@ -101,7 +101,7 @@ func (l limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the server compares the error
+			return nil, err // without a wrapper, because the server compares the error
 		}
 		if c := l.clients.add(conn, conn.RemoteAddr().String()); c != nil {
 			return c, nil
@@ -137,7 +137,7 @@ func (c *client) Close() error {
 	if c.Conn == nil {
 		return nil
 	}
-	return c.Conn.Close() //nolint:wrapcheck // the server compares the error
+	return c.Conn.Close() // without a wrapper, because the server compares the error
 }
 
 // begin records what happens on the connection from now on. The bytes count until the next

@@ -60,7 +60,6 @@ func newTestProbes() http.Handler {
 func get(t *testing.T, url string) string {
 	t.Helper()
 	client := http.Client{Timeout: responseTimeout}
-	//nolint:noctx // the client has a timeout
 	response, err := client.Get(url)
 	if err != nil {
 		t.Fatal(err)

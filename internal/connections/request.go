@@ -81,7 +81,7 @@ func (r countingReader) Read(p []byte) (int, error) {
 	if !r.client.hold(n) {
 		return n, ErrTooManyBytes
 	}
-	return n, err //nolint:wrapcheck // an io.Reader returns io.EOF
+	return n, err // an io.Reader returns io.EOF without a wrapper
 }
 
 // AcquireSlot waits for a slot for a namespace, which may be empty. It returns false if the request gets none in

@@ -72,7 +72,7 @@ func (t clockTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	sent := t.clock.local.Now()
 	response, err := t.next.RoundTrip(request)
 	if err != nil {
-		return response, err //nolint:wrapcheck // a transport returns the errors of the transport that it wraps
+		return response, err
 	}
 	duration := t.clock.local.Since(sent)
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil && duration <= maxResponseTime {

@@ -162,7 +162,7 @@ func (r *Reconciler) writeStatusIfChanged(ctx context.Context, m member, next li
 	label, last := lifecycle.ReadPhase(m.Workload), m.lastStatus()
 	next.SuspendedByRollcall = staysSuspendedByRollcall(m.Workload, last, next.Phase)
 	next.MemberNodes = last.MemberNodes
-	next.Message = lifecycle.TruncateMessage(next.Message) // as it was written last
+	next.Message = lifecycle.ShortenMessage(next.Message) // as it was written last
 	// The seconds differ if a write to this member failed while the gang was in another phase.
 	isSamePhase := label == next.Phase && last.Phase == next.Phase && last.Seconds == next.Seconds
 	if isSamePhase && overridesPhaseReason(last.Reason) != overridesPhaseReason(next.Reason) {

@@ -69,7 +69,7 @@ func (r *Reconciler) limitStuckPodReports(
 	if next.Phase != g.lastState().Phase {
 		reported = lifecycle.Status{} // the message describes the last phase
 	}
-	isReported := strings.HasPrefix(reported.Message, lifecycle.TruncateMessage(status.Message)) // strangers follow
+	isReported := strings.HasPrefix(reported.Message, lifecycle.ShortenMessage(status.Message)) // strangers follow
 	if status.Reason == "" || isReported {
 		return status
 	}

@@ -14,6 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/inspect"
+	"rollcall.training/internal/kueue"
 )
 
 // getWorkload reads a workload again. The error is NotFound if it was recreated.
@@ -36,7 +37,7 @@ func (d Detacher) isKueueInstalled() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("discovering the API groups: %w", err)
 	}
-	return slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == "kueue.x-k8s.io" }), nil
+	return slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == kueue.Version.Group }), nil
 }
 
 // patch writes the changes of a workload. The error is a [waitError] if somebody else changed the

@@ -10,7 +10,7 @@ import (
 // before the deletion is requested.
 func terminationDecisionTime(pod *corev1.Pod) time.Time {
 	requested := deletionRequestTime(pod)
-	if _, decided := FindDisruption(pod); !decided.IsZero() && decided.Before(requested) {
+	if _, decided := findDisruption(pod); !decided.IsZero() && decided.Before(requested) {
 		return decided
 	}
 	return requested

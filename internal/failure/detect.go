@@ -203,7 +203,7 @@ func (c Context) failureBeforeSuccess(pod *corev1.Pod) *Failure {
 
 // deletionFailure returns the failure of a pod that is being deleted.
 func deletionFailure(pod *corev1.Pod) *Failure {
-	reason, _ := FindDisruption(pod)
+	reason, _ := findDisruption(pod)
 	return &Failure{Reason: cmp.Or(reason, ReasonPodDeleted), Disrupted: reason != "", Time: terminationDecisionTime(pod)}
 }
 
@@ -220,7 +220,7 @@ func failureOfPhase(pod *corev1.Pod, containerFailure *Failure) *Failure {
 // containerFailure is the first failure of its training containers and may be nil. A container that
 // exits after the eviction was decided exits because of the eviction.
 func attributeFailedPod(pod *corev1.Pod, containerFailure *Failure) *Failure {
-	disruptionReason, disruptionTime := FindDisruption(pod)
+	disruptionReason, disruptionTime := findDisruption(pod)
 	reason := cmp.Or(disruptionReason, pod.Status.Reason)
 	if containerFailure == nil && reason == "" {
 		containerFailure = auxiliaryContainerFailure(pod)

@@ -6,14 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FindDisruption returns reason and time of the condition by which the control plane or the kubelet announces
+// findDisruption returns reason and time of the condition by which the control plane or the kubelet announces
 // that it terminates a pod (KEP-3329), for example because its node is drained. Both are zero if the pod does
 // not have the condition.
 //
 // A kubelet adds the condition with the current time after all containers of the pod have ended (kubernetes
 // pkg/kubelet/status, mergePodStatus). So it decided before the first of them exited, unless it restarted the
 // container.
-func FindDisruption(pod *corev1.Pod) (reason string, decided time.Time) {
+func findDisruption(pod *corev1.Pod) (reason string, decided time.Time) {
 	condition := disruptionCondition(pod)
 	reason, decided = condition.Reason, condition.LastTransitionTime.Time
 	if reason != corev1.PodReasonTerminationByKubelet {
@@ -42,7 +42,7 @@ func isTerminatedByKubelet(pod *corev1.Pod) bool {
 	return disruptionCondition(pod).Reason == corev1.PodReasonTerminationByKubelet
 }
 
-// IsDisrupted reports whether a pod has the condition with a reason; see [FindDisruption].
+// IsDisrupted reports whether a pod has the condition with a reason; see [findDisruption].
 func IsDisrupted(pod *corev1.Pod) bool {
 	return disruptionCondition(pod).Reason != ""
 }

@@ -16,7 +16,7 @@ const (
 	// ReasonPodFailed means that the pod failed, and that neither its status nor a container gives a
 	// reason.
 	ReasonPodFailed = "PodFailed"
-	// ReasonNodeLost means that the node of the pod does not report any more; see [FindLostNode]. Earlier releases of
+	// ReasonNodeLost means that the node of the pod does not report any more; see [findLostNode]. Earlier releases of
 	// Kubernetes give the reason to pods that they delete from such a node.
 	ReasonNodeLost = "NodeLost"
 	// ReasonDeviceUnhealthy means that the kubelet reports an unhealthy device of a training container; see

@@ -91,8 +91,8 @@ func applyField[T any](a *applier, name string, to *T, planned T, isAbsent bool)
 func (a *applier) applySuccessPolicy(job *batchv1.Job) {
 	planned := &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To(firstIndex)}}}
 	isOwn := a.fields[fieldSuccessPolicy] != "" && equality.Semantic.DeepEqual(job.Spec.SuccessPolicy, planned)
-	switch {
-	case a.plan.CompleteWithFirstPod && job.Spec.SuccessPolicy == nil:
+	switch relation := relate(job.Spec.SuccessPolicy != nil, isOwn, false); {
+	case a.plan.CompleteWithFirstPod && decide(relation, plan.KeepUser) == write:
 		job.Spec.SuccessPolicy, a.fields[fieldSuccessPolicy] = planned, firstIndex
 	case !a.plan.CompleteWithFirstPod && isOwn:
 		job.Spec.SuccessPolicy = nil

@@ -78,9 +78,9 @@ func (g Gang) listRestarts() []restart {
 	return out
 }
 
-// ListAttempts returns the attempts up to now, as far as the status, the Events and the pods contain them. It returns
+// listAttempts returns the attempts up to now, as far as the status, the Events and the pods contain them. It returns
 // nil if the gang has no creation time.
-func (g Gang) ListAttempts(now time.Time) []Attempt {
+func (g Gang) listAttempts(now time.Time) []Attempt {
 	if g.CreationTimestamp.IsZero() {
 		return nil
 	}
@@ -158,7 +158,7 @@ var activitySymbols = []struct{ activity, cell, color string }{
 
 // printAttempts prints the attempts as a line of which each character is a part of the time.
 func printAttempts(out io.Writer, o PrintOptions, g Gang) {
-	attempts := g.ListAttempts(o.Now)
+	attempts := g.listAttempts(o.Now)
 	if len(attempts) == 0 {
 		return
 	}

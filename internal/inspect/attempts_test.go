@@ -99,7 +99,7 @@ func TestListAttempts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.gang.CreationTimestamp, c.gang.state = testTime, c.state
 			c.gang.LastTransitionTime = ptr.To(at(c.changedAt))
-			if diff := cmp.Diff(c.want, formatAttempts(c.gang.ListAttempts(at(100)))); diff != "" {
+			if diff := cmp.Diff(c.want, formatAttempts(c.gang.listAttempts(at(100)))); diff != "" {
 				t.Errorf("attempts (-want +got):\n%s", diff)
 			}
 		})

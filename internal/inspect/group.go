@@ -186,7 +186,7 @@ func buildMember(w roster.Member) Member {
 			m.Containers = append(m.Containers, c.Name)
 		}
 	} else if all := w.Template().Spec.Containers; len(all) > 0 {
-		defaultContainer := w.Template().Annotations["kubectl.kubernetes.io/default-container"]
+		defaultContainer := w.Template().Annotations[gang.AnnotationDefaultContainer]
 		m.Containers = []string{cmp.Or(defaultContainer, all[0].Name)}
 	}
 	return m

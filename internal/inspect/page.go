@@ -106,7 +106,7 @@ type pageAttempt struct {
 
 // Attempts returns the rows of the time line.
 func (p Page) Attempts() []pageAttempt {
-	attempts := p.Gang.ListAttempts(p.Now)
+	attempts := p.Gang.listAttempts(p.Now)
 	var out []pageAttempt
 	for _, a := range attempts {
 		bars := scalePeriods(a.Periods, attempts[0].Start(), attempts[len(attempts)-1].Finish())

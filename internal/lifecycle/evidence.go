@@ -125,7 +125,7 @@ func (o *Observed) addWorkload(
 	s State, e Evidence, w WorkloadEvidence, failable []corev1.Pod, completed sets.Set[int32], c failure.Context,
 ) {
 	last := ReadStatus(w.Workload)
-	if i := o.Members.IndexOf(w.Meta().Name); i >= 0 {
+	if i := o.Members.indexOf(w.Meta().Name); i >= 0 {
 		m := &o.Members[i]
 		m.addResult(s, e, w)
 		setIf(&m.Observed.Complete, w.isStatefulSetComplete(*m, completed, c.TrainingContainers, last.Phase))

@@ -73,9 +73,9 @@ func (s MemberState) isSuspendedExternally() bool {
 	return s.isSuspended() && !s.Observed.SuspendedByRollcall
 }
 
-// IndexOf returns the index of the member of a workload, and -1 if there is none. The only member of a
+// indexOf returns the index of the member of a workload, and -1 if there is none. The only member of a
 // gang of one workload has any name.
-func (m Members) IndexOf(workload string) int {
+func (m Members) indexOf(workload string) int {
 	return slices.IndexFunc(m, func(s MemberState) bool { return s.WorkloadName == workload || len(m) == 1 })
 }
 
@@ -206,8 +206,8 @@ func (m Members) FailedPods() int32 {
 	return n
 }
 
-// AnyFinishing reports whether a member is about to finish the gang; see [Observation.Finishing].
-func (m Members) AnyFinishing() bool {
+// anyFinishing reports whether a member is about to finish the gang; see [Observation.Finishing].
+func (m Members) anyFinishing() bool {
 	return slices.ContainsFunc(m, func(s MemberState) bool { return s.Exists && s.Observed.Finishing })
 }
 

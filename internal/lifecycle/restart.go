@@ -122,7 +122,7 @@ func handlesFailures(policies gang.RestartRules) bool {
 // mayFail reports whether Rollcall reacts to failures of a gang now. A gang that is suspended or about to finish has
 // none.
 func mayFail(policies gang.RestartRules, members Members) bool {
-	return handlesFailures(policies) && !members.AnySuspended() && !members.AnyFinishing()
+	return handlesFailures(policies) && !members.AnySuspended() && !members.anyFinishing()
 }
 
 // startDeadline returns when the start timeout of the attempt expires. It returns the zero value if it does

@@ -92,7 +92,7 @@ func (s Status) WriteTo(w gang.Workload) error {
 
 // Encode returns the JSON of the annotation. A message of more than 4 KiB is truncated.
 func (s Status) Encode() (string, error) {
-	s.Version, s.Message = StatusVersion, TruncateMessage(s.Message)
+	s.Version, s.Message = StatusVersion, ShortenMessage(s.Message)
 	text, err := json.Marshal(s)
 	if err != nil {
 		return "", fmt.Errorf("encoding the annotation %s: %w", gang.AnnotationStatus, err)
@@ -100,8 +100,8 @@ func (s Status) Encode() (string, error) {
 	return string(text), nil
 }
 
-// TruncateMessage returns the message of a status as [Status.Encode] writes it.
-func TruncateMessage(message string) string {
+// ShortenMessage returns the message of a status as [Status.Encode] writes it.
+func ShortenMessage(message string) string {
 	return text.Shorten(message, maxMessageBytes)
 }
 

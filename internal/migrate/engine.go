@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/fieldpath"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate/source"
 	"rollcall.training/internal/vet"
@@ -62,20 +62,17 @@ func (m Migrator) inject(w gang.Workload) source.Injection {
 	return out
 }
 
-// envPath matches the path of a variable.
-var envPath = regexp.MustCompile(`\.(initContainers|containers)\[(\d+)\]\.env\[(\d+)\]`)
-
 // findEnvVar returns the container and the name of the variable at a path, or "".
 func findEnvVar(w gang.Workload, path string) string {
-	match := envPath.FindStringSubmatch(path)
-	if match == nil {
+	steps := fieldpath.Split(path)
+	if len(steps) < 7 || steps[5] != "env" { // as in spec.template.spec.containers[0].env[0].value
 		return ""
 	}
 	spec := w.Template().Spec
 	containers := map[string][]corev1.Container{"containers": spec.Containers, "initContainers": spec.InitContainers}
-	list := containers[match[1]]
-	at, _ := strconv.Atoi(match[2])
-	index, _ := strconv.Atoi(match[3])
+	list := containers[steps[3]]
+	at, _ := strconv.Atoi(steps[4])
+	index, _ := strconv.Atoi(steps[6])
 	if at >= len(list) || index >= len(list[at].Env) {
 		return "" // a variable that the engine adds
 	}

@@ -290,7 +290,7 @@ const selectableKey = "selectable"
 // checkSelected returns an error or a warning for a profile that the workload cannot select. The mode of the file
 // decides. Without a policy, it is an error.
 func (p *Policy) checkSelected(w gang.Workload, ns Namespace, selected string) (gang.Warnings, error) {
-	available := p.SelectableProfiles(ns)
+	available := p.selectableProfiles(ns)
 	if selected == "" || slices.Contains(available, selected) {
 		return nil, nil
 	}
@@ -313,8 +313,8 @@ func (p *Policy) checkSelected(w gang.Workload, ns Namespace, selected string) (
 	return nil, nil
 }
 
-// SelectableProfiles returns the names of the profiles that workloads of a namespace can select.
-func (p *Policy) SelectableProfiles(ns Namespace) []string {
+// selectableProfiles returns the names of the profiles that workloads of a namespace can select.
+func (p *Policy) selectableProfiles(ns Namespace) []string {
 	if p == nil {
 		return nil
 	}
@@ -332,7 +332,7 @@ func (p *Policy) SelectableProfiles(ns Namespace) []string {
 // policy no longer has can be left.
 func (p *Policy) LeftProfile(before gang.Workload, after Input) []Finding {
 	m, left := after.Members[0], before.Meta().Annotations[gang.AnnotationProfile]
-	if left == m.profile() || !slices.Contains(p.SelectableProfiles(after.Namespace), left) {
+	if left == m.profile() || !slices.Contains(p.selectableProfiles(after.Namespace), left) {
 		return nil
 	}
 	c := check{name: left + "/" + selectableKey, mode: p.findScope(left).mode}

@@ -40,7 +40,7 @@ type Explanation struct {
 // Explain returns the effective policy of a namespace for workloads that select a profile, which can be
 // empty. A default of the cluster that a profile replaces is not included.
 func (p *Policy) Explain(ns Namespace, selected string) Explanation {
-	e := Explanation{Namespace: ns.Name, Selectable: p.SelectableProfiles(ns)}
+	e := Explanation{Namespace: ns.Name, Selectable: p.selectableProfiles(ns)}
 	if profile, ok := p.ProfileOf(ns); ok {
 		e.Profile = profile.Name
 	}

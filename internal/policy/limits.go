@@ -258,9 +258,9 @@ type HiddenGPUsLimit struct {
 	LimitMode `json:",inline"`
 }
 
-// MaxCount is the maximum of every number in a file. The largest gang has [gang.MaxPods] ranks with
+// maxCount is the maximum of every number in a file. The largest gang has [gang.MaxPods] ranks with
 // [gang.MaxProcessesPerPod] accelerators each.
-const MaxCount = int64(gang.MaxPods) * gang.MaxProcessesPerPod
+const maxCount = int64(gang.MaxPods) * gang.MaxProcessesPerPod
 
 // maxDuration is the maximum of every duration in a file: ten years.
 const maxDuration = 10 * 365 * 24 * time.Hour

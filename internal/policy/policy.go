@@ -191,7 +191,7 @@ func (p *Policy) scopesOf(ns Namespace, selected string) []scope {
 	if profile, ok := p.ProfileOf(ns); ok {
 		scopes = append(scopes, p.findScope(profile.Name))
 	}
-	if slices.Contains(p.SelectableProfiles(ns), selected) {
+	if slices.Contains(p.selectableProfiles(ns), selected) {
 		scopes = append(scopes, p.findScope(selected))
 	}
 	return scopes

@@ -317,10 +317,10 @@ func (r *reader) checkName(path, name string) {
 	}
 }
 
-// checkCount reports a number outside of 0 to [MaxCount].
+// checkCount reports a number outside of 0 to [maxCount].
 func (r *reader) checkCount(path string, n *int64) {
-	if n != nil && (*n < 0 || *n > MaxCount) {
-		r.add(path, "%d must be a whole number from 0 to %d", *n, MaxCount)
+	if n != nil && (*n < 0 || *n > maxCount) {
+		r.add(path, "%d must be a whole number from 0 to %d", *n, maxCount)
 	}
 }
 

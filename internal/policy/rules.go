@@ -331,7 +331,7 @@ func (e *evaluation) prepare() {
 	if !e.gpusUnknown {
 		return
 	}
-	for _, gpus := range []int64{e.gpus, MaxCount} {
+	for _, gpus := range []int64{e.gpus, maxCount} {
 		bound := e.facts
 		bound.gpus, bound.gpusUnknown = gpus, false
 		e.bounds = append(e.bounds, with(bound))

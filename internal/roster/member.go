@@ -64,9 +64,9 @@ func (m Member) Spec() MemberSpec {
 	return spec
 }
 
-// CompareRanks orders the workloads of a gang by rank. Workloads with the same rank, which only occur by
+// compareRanks orders the workloads of a gang by rank. Workloads with the same rank, which only occur by
 // mistake, are ordered by name and kind.
-func CompareRanks(a, b Member) int {
+func compareRanks(a, b Member) int {
 	return cmp.Or(
 		cmp.Compare(a.RankOffset(), b.RankOffset()),
 		cmp.Compare(a.Meta().Name, b.Meta().Name),

@@ -31,7 +31,7 @@ func ReadGangs(engine *injectors.Engine, workloads []gang.Workload) []Gang {
 		if group.MultiWorkload && slices.ContainsFunc(members, isValid) {
 			g.Roster = New(members, func(m Member) Member { return m }, nil)
 		}
-		slices.SortFunc(g.Members, CompareRanks)
+		slices.SortFunc(g.Members, compareRanks)
 		out = append(out, g)
 	}
 	return out
@@ -59,7 +59,7 @@ type Roster[T any] struct {
 // New returns the roster of workloads with the same name of a gang. It sorts workloads. member returns a
 // workload as this package needs it. serviceOwners is an argument of [Identify].
 func New[T any](workloads []T, member func(T) Member, serviceOwners []types.UID) Roster[T] {
-	slices.SortFunc(workloads, func(a, b T) int { return CompareRanks(member(a), member(b)) })
+	slices.SortFunc(workloads, func(a, b T) int { return compareRanks(member(a), member(b)) })
 	var candidates []Candidate
 	for _, w := range workloads {
 		candidates = append(candidates, newCandidate(member(w)))

@@ -12,6 +12,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/command"
 	"rollcall.training/internal/detection"
+	"rollcall.training/internal/migrate/source"
 )
 
 // rollcallDomain is the domain of all keys of Rollcall.
@@ -166,10 +167,9 @@ func (in *input) startsOnePod(pod *corev1.PodSpec) bool {
 	return false
 }
 
-// unsupportedKinds run pods and are often used for training, but cannot be a gang.
+// unsupportedKinds run pods and are often used for training, but cannot be a gang, and migrate does not convert them.
 var unsupportedKinds = []string{
-	"Deployment", "ReplicaSet", "DaemonSet", "ReplicationController", "JobSet", "PyTorchJob", "TFJob", "MPIJob",
-	"XGBoostJob", "PaddleJob", "JAXJob", "TrainJob", "RayJob", "LeaderWorkerSet",
+	"Deployment", "ReplicaSet", "DaemonSet", "ReplicationController", "RayJob", "LeaderWorkerSet",
 }
 
 func checkKindUnsupported(r *reporter, o *inputObject) {
@@ -183,7 +183,7 @@ func checkKindUnsupported(r *reporter, o *inputObject) {
 			"is %q, and Rollcall does not support a %s of this version", o.APIVersion, o.Kind)
 		return
 	}
-	if slices.Contains(unsupportedKinds, o.Kind) {
+	if slices.Contains(unsupportedKinds, o.Kind) || source.IsJobKind(o.APIGroup(), o.Kind) {
 		r.add("metadata.labels["+gang.LabelFramework+"]", "use a Job, or a StatefulSet for ranks that run indefinitely",
 			"%s", "has no effect on a "+o.Kind)
 	}

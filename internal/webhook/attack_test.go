@@ -299,7 +299,6 @@ const attackedJob = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"t
 
 // sendAdmission returns why a request was not allowed with a patch; empty if it was.
 func sendAdmission(client *http.Client, url, review string) string {
-	//nolint:noctx // the client has a timeout
 	response, err := client.Post(url, "application/json", strings.NewReader(review))
 	if err != nil {
 		return err.Error()

@@ -52,18 +52,17 @@ func FindContainer(spec *corev1.PodSpec, name string) int {
 	return slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 }
 
-var torchrunCommand = regexp.MustCompile(`\btorchrun\b|\btorch\.distributed\.(run|launch)\b`)
-
 // ReportJoinedPods reports a torchrun without a number of nodes. Its default is one node, so each pod
 // trained separately, and Rollcall sets PET_NNODES to the number of pods.
 func ReportJoinedPods(framework gang.Framework, spec *corev1.PodSpec, template source.Field, pods int32) {
 	if !framework.HasTorchrunVars || framework.HasLauncher {
 		return
 	}
+	scanner := gang.Frameworks{framework}.Launchers().NewScanner()
 	for _, c := range ListContainers(spec) {
 		setsNodes := len(command.ScanFlags(CommandWords(c), "nnodes standalone")) > 0 ||
 			slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "PET_NNODES" })
-		if pods > 1 && torchrunCommand.MatchString(strings.Join(CommandWords(c), " ")) && !setsNodes {
+		if pods > 1 && scanner.Scan(CommandWords(c)) == "torchrun" && !setsNodes {
 			template.AddNote(fmt.Sprintf("torchrun has no --nnodes, so each of the %d pods trained separately; "+
 				"Rollcall sets PET_NNODES, and all pods train together", pods),
 				"add --standalone to the command if the pods must train separately")

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"rollcall.training/gang"
+	"rollcall.training/injectors/pytorch"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
@@ -79,7 +79,7 @@ func TestReportJoinedPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &corev1.PodSpec{Containers: []corev1.Container{{Command: c.command, Env: c.env}}}
-			torch := gang.Framework{HasTorchrunVars: true}
+			torch := pytorch.Injector{}.Framework()
 			got := recordReasons(func(root source.Field) { ir.ReportJoinedPods(torch, spec, root, c.pods) })
 			if (got != "") != c.want {
 				t.Errorf("report %q, want one: %v", got, c.want)

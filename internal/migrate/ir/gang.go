@@ -8,12 +8,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
+	"rollcall.training/internal/scheduling"
+	"rollcall.training/plan"
 )
 
 // Gang describes a gang as its former system did.
@@ -191,13 +192,6 @@ func (b *Gang) ConvertMPIImplementation(f source.Field) {
 	f.MarkPreserved("annotation " + gang.AnnotationMPIImplementation + ", whose default is " + string(gang.OpenMPI))
 }
 
-// Keys that assign a pod to a PodGroup: an annotation for Volcano (pkg/scheduler/api/job_info.go), a
-// label for coscheduling of scheduler-plugins (apis/scheduling/v1alpha1).
-const (
-	volcanoGroupAnnotation = "scheduling.k8s.io/group-name"
-	coschedulingGroupLabel = "scheduling.x-k8s.io/pod-group"
-)
-
 // PodGroup describes a PodGroup. The zero value requires all pods.
 type PodGroup struct {
 	// Annotations are those of the PodGroup, for example Volcano's preemption settings.
@@ -213,43 +207,38 @@ type PodGroup struct {
 // Apply adds the PodGroup to the gang and assigns all pods to it. It returns false, and does nothing,
 // if there is no gang scheduler.
 func (g PodGroup) Apply(b *Gang, s source.Scheduler) bool {
-	pods := b.PodCount()
-	if g.MinMember != nil {
-		pods = *g.MinMember
-	}
-	spec := map[string]any{"minMember": int64(pods)}
-	var version string
-	switch s {
-	case source.SchedulerVolcano:
-		version = "scheduling.volcano.sh/v1beta1"
-		for key, value := range map[string]string{"queue": g.Queue, "priorityClassName": g.PriorityClassName} {
-			if value != "" {
-				spec[key] = value
-			}
-		}
-	case source.SchedulerCoscheduling:
-		version = "scheduling.x-k8s.io/v1alpha1"
-	default:
+	scheduler := scheduling.Find(gang.Scheduler(s))
+	if scheduler == nil {
 		return false
+	}
+	group := scheduling.BuildPodGroup(scheduler, scheduler.Versions()[0], scheduling.Group{
+		Namespace: b.Namespace, Name: b.Name, MinCount: ptr.Deref(g.MinMember, b.PodCount()),
+		PriorityClass: g.PriorityClassName,
+	})
+	if s == source.SchedulerVolcano && g.Queue != "" {
+		group.Object["spec"].(map[string]any)["queue"] = g.Queue
 	}
 	usesDefaultScheduler := func(r Role) bool { return r.Template.Spec.SchedulerName == "" }
 	if s == source.SchedulerCoscheduling && slices.ContainsFunc(b.Roles, usesDefaultScheduler) {
 		b.Source.AddNote("some pods do not have schedulerName, so the default scheduler places them",
 			"if coscheduling is a plugin of another scheduler, set schedulerName in the pod templates")
 	}
+	var pods plan.Plan
+	scheduler.PlanPods(&pods, gang.Placement{PodGroup: b.Name})
 	for i := range b.Roles {
 		t := &b.Roles[i].Template
+		for _, l := range pods.PodLabels {
+			metav1.SetMetaDataLabel(&t.ObjectMeta, l.Name, l.Value)
+		}
+		for _, a := range pods.PodAnnotations {
+			metav1.SetMetaDataAnnotation(&t.ObjectMeta, a.Name, a.Value)
+		}
 		if s == source.SchedulerCoscheduling {
-			metav1.SetMetaDataLabel(&t.ObjectMeta, coschedulingGroupLabel, b.Name)
 			t.Spec.PriorityClassName = cmp.Or(t.Spec.PriorityClassName, g.PriorityClassName)
 		} else {
-			metav1.SetMetaDataAnnotation(&t.ObjectMeta, volcanoGroupAnnotation, b.Name)
 			t.Spec.SchedulerName = cmp.Or(t.Spec.SchedulerName, string(source.SchedulerVolcano))
 		}
 	}
-	group := &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": "PodGroup", "spec": spec}}
-	group.SetName(b.Name)
-	group.SetNamespace(b.Namespace)
 	if len(g.Annotations) > 0 {
 		group.SetAnnotations(g.Annotations)
 	}

@@ -92,9 +92,9 @@ func (b *Gang) rewriteHostNames(workloads []plannedWorkload, w *plannedWorkload,
 	}
 }
 
-// VisitTexts visits the texts of a container that can contain hostnames: command, arguments, values
+// visitTexts visits the texts of a container that can contain hostnames: command, arguments, values
 // of variables, probes and hooks. A visitor may change them.
-func VisitTexts(c *corev1.Container, visit func(text *string)) {
+func visitTexts(c *corev1.Container, visit func(text *string)) {
 	visitAll := func(list []string) {
 		for i := range list {
 			visit(&list[i])
@@ -135,7 +135,7 @@ func VisitTexts(c *corev1.Container, visit func(text *string)) {
 func FindInTexts(pattern *regexp.Regexp, containers ...*corev1.Container) string {
 	found := ""
 	for _, c := range containers {
-		VisitTexts(c, func(text *string) { found = cmp.Or(found, pattern.FindString(*text)) })
+		visitTexts(c, func(text *string) { found = cmp.Or(found, pattern.FindString(*text)) })
 	}
 	return found
 }
@@ -205,7 +205,7 @@ func (h FormerHosts) Replace(text string) string {
 // ReplaceTexts replaces the hostnames in the texts of a container, and returns the number of changed texts.
 func (h FormerHosts) ReplaceTexts(c *corev1.Container) int {
 	changed := 0
-	VisitTexts(c, func(text *string) {
+	visitTexts(c, func(text *string) {
 		if after := h.Replace(*text); after != *text {
 			*text = after
 			changed++

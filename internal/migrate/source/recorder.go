@@ -254,8 +254,8 @@ type Scheduler string
 
 // The gang schedulers. The zero value means that the cluster has no gang scheduler.
 const (
-	SchedulerVolcano      Scheduler = "volcano"
-	SchedulerCoscheduling Scheduler = "coscheduling"
+	SchedulerVolcano      = Scheduler(gang.SchedulerVolcano)
+	SchedulerCoscheduling = Scheduler(gang.SchedulerCoscheduling)
 )
 
 // Name returns metadata.name, or "" if it is absent.
