@@ -36,8 +36,8 @@ func readJobLimits(t *testing.T, engine *injectors.Engine, job *batchv1.Job) job
 }
 
 // TestLimits checks that the limits of a Job on failed pods exceed the restarts of its gang and are
-// finite, unless its user set a limit. Only with such a limit, failed containers restart in their pods. A second injection changes neither the limits nor the number of
-// restarts.
+// finite, unless its user set a limit. Only with such a limit, failed containers restart in their pods. A second
+// injection changes neither the limits nor the number of restarts.
 func TestLimits(t *testing.T) {
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	unlimited, apiServerDefault := ptr.To(gang.UnlimitedBackoffLimit), ptr.To[int32](6)

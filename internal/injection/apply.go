@@ -51,7 +51,7 @@ func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnin
 	a.applyDNSSearches()
 	a.applyTolerations(old)
 	a.removeStale()
-	a.applyWorkloadFields(old)
+	a.applyWorkloadFields()
 	if len(a.denials) > 0 {
 		return a.warnings, a.denials
 	}

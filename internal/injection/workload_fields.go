@@ -37,7 +37,7 @@ const firstIndex = "0"
 // a common subdomain, which all start at the same time. A default of the API server cannot be
 // distinguished from a value of the user and is replaced. gang.Parse rejects values that are neither
 // a default nor valid for a gang.
-func (a *applier) applyWorkloadFields(old *Record) {
+func (a *applier) applyWorkloadFields() {
 	if a.workload.Job != nil {
 		a.applyJobFields(a.workload.Job)
 	} else {
