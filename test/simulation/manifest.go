@@ -58,12 +58,9 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 	}
 	template.Spec.RestartPolicy = corev1.RestartPolicy(s.PodRestartPolicy)
 	job := &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{
-		Parallelism: ptr.To(m.size), Completions: ptr.To(m.size), BackoffLimit: ptr.To[int32](6),
+		Parallelism: ptr.To(m.size), Completions: ptr.To(m.size), BackoffLimit: ptr.To(s.backoffLimit()),
 		CompletionMode: ptr.To(batchv1.NonIndexedCompletion), Template: template,
 	}}
-	if !s.WithoutRules {
-		job.Spec.BackoffLimit = ptr.To[int32](1000) // a limit of the user, for which containers restart in their pods
-	}
 	if s.IgnoresDisruptions {
 		ignoreDisruptions(job)
 	}
@@ -81,6 +78,15 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		job.Spec.Suspend = ptr.To(true)
 	}
 	return job
+}
+
+// backoffLimit returns the default of the API server, or a limit of the user, for which containers restart in their
+// pods.
+func (s Scenario) backoffLimit() int32 {
+	if s.WithoutRules {
+		return 6
+	}
+	return 1000
 }
 
 // ignoreDisruptions sets a podFailurePolicy, with the default of the API server for the replacement of pods.
