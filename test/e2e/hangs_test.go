@@ -26,7 +26,6 @@ func skipUnlessFaultBenchmark(t *testing.T) {
 // runs a few gangs at the same time.
 func TestHangs(t *testing.T) {
 	skipUnlessFaultBenchmark(t)
-	t.Parallel()
 	s := requireCluster(t)
 	kinds := []string{"sleep", "lock", "pipe", "loop"}
 	const gangs, ranks, atOnce = 20, 4, 4
@@ -65,7 +64,6 @@ func deleteTrain(t *testing.T, s *testCluster, ns string) {
 // half an hour. A long evaluation, a slow checkpoint and a program that prints rarely are such pauses.
 func TestNoFalseAlarm(t *testing.T) {
 	skipUnlessFaultBenchmark(t)
-	t.Parallel()
 	s := requireCluster(t)
 	s.replaceRelease(t, "--set=permissions.readLogs=true")
 	program, err := os.ReadFile(filepath.Join("testdata", "peer_faults", "patient.py"))

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-PAUSE_SECONDS = {"evaluation": 100, "checkpoint": 100, "rare": 100, "announced": 300}
+PAUSE_SECONDS = {"evaluation": 60, "checkpoint": 60, "rare": 60, "announced": 300}
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # process 1 ignores it otherwise
 kind = sys.argv[1]
 for step in itertools.count(1):
