@@ -48,7 +48,11 @@ func (r *reader) validateImageEntry(path, entry string) {
 		r.add(path, "must be a registry or a repository without a pattern, such as registry.example.com/hpc")
 		return
 	}
-	first, _, hasPath := strings.Cut(name, "/")
+	first, rest, hasPath := strings.Cut(name, "/")
+	if repository, _, hasTag := strings.Cut(rest, ":"); hasTag {
+		r.add(path, "matches no image, because it has a tag; write %s/%s", first, repository)
+		return
+	}
 	switch isRegistry := strings.ContainsAny(first, ".:") || first == "localhost"; {
 	case !isRegistry && hasPath:
 		r.add(path, "%q has no registry, so it matches no image; write docker.io/%s", entry, name)

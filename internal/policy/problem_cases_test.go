@@ -159,6 +159,11 @@ var moreProblemCases = map[string]problemCase{
 		want: `p.yaml:3:36: cluster.limits.images.deny[0]: "team/pytorch" has no registry, so it matches ` +
 			`no image; write docker.io/team/pytorch`,
 	},
+	"a tag of an image": {
+		text: "cluster: {limits: {images: {deny: ['registry.example.com:5000/ml/train:1']}}}",
+		want: "p.yaml:3:36: cluster.limits.images.deny[0]: matches no image, because it has a tag; write " +
+			"registry.example.com:5000/ml/train",
+	},
 	"a pattern of images": {
 		text: "cluster: {limits: {images: {deny: ['registry.example.com/*']}}}",
 		want: "p.yaml:3:36: cluster.limits.images.deny[0]: must be a registry or a repository without a " +
