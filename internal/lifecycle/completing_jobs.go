@@ -13,13 +13,14 @@ import (
 	"rollcall.training/internal/failure"
 )
 
-// isCompletingGang reports whether a workload is a Job that determines the completion of the gang and that
-// its controller is about to complete. The Job controller collects the events of pods for a second before it
-// adds a condition (kubernetes pkg/controller/job, SyncJobBatchPeriod). Meanwhile, other ranks may fail
-// because their peer has exited. Pods that exit while their gang restarts do not count, because Rollcall
+// isCompletingGang reports whether a workload is a Job that determines the completion of the gang, as its only
+// member does, and that its controller is about to complete. The Job controller collects the events of pods for
+// a second before it adds a condition (kubernetes pkg/controller/job, SyncJobBatchPeriod). Meanwhile, other ranks
+// may fail because their peer has exited. Pods that exit while their gang restarts do not count, because Rollcall
 // terminates them.
-func (w WorkloadEvidence) isCompletingGang(m MemberState, s State) bool {
-	return w.Job != nil && s.Phase != Restarting && m.DeterminesCompletion && !m.Observed.HasResult() &&
+func (w WorkloadEvidence) isCompletingGang(m MemberState, isOnlyMember bool, s State) bool {
+	isDetermining := m.DeterminesCompletion || isOnlyMember
+	return w.Job != nil && s.Phase != Restarting && isDetermining && !m.Observed.HasResult() &&
 		isCompleting(w.Workload, w.Pods, s.Attempt)
 }
 

@@ -164,7 +164,7 @@ func (o *Observed) addWorkload(
 
 // addResult adds what the pods of a workload show before its controller reports it.
 func (s *MemberState) addResult(state State, e Evidence, w WorkloadEvidence) {
-	isFinishing := w.isCompletingGang(*s, state) || isPastDeadline(w.Workload, e.Now)
+	isFinishing := w.isCompletingGang(*s, len(e.Members) == 1, state) || isPastDeadline(w.Workload, e.Now)
 	if state.Attempt > 0 { // after a short suspension, a Job may still count the pods from before
 		s.Observed.ReadyPods = min(s.Observed.ReadyPods, countPods(w.Pods, IsPodReady))
 	}

@@ -218,6 +218,17 @@ func TestRestartByEvidence(t *testing.T) {
 			},
 			want: Running,
 		},
+		"a container failed after the only Job of the gang met its successPolicy": {
+			change: func(e *Evidence, _ *State) {
+				job(e).Spec.SuccessPolicy = &batchv1.SuccessPolicy{
+					Rules: []batchv1.SuccessPolicyRule{{SucceededCount: ptr.To[int32](1)}},
+				}
+				podtest.Tracked(&e.Workloads[0].Pods[1])
+				podtest.Terminated(0, 20, false)(&e.Workloads[0].Pods[1])
+				podtest.Terminated(1, 21, true)(&e.Workloads[0].Pods[0])
+			},
+			want: Running,
+		},
 		"a pod is drained that the successPolicy needs, after another one succeeded": {
 			change: func(e *Evidence, _ *State) {
 				job(e).Spec.SuccessPolicy = &batchv1.SuccessPolicy{
