@@ -161,8 +161,7 @@ func (o *checkOptions) waitForReport(
 func (o *checkOptions) listFailedChecks(report check.Report) []string {
 	var codes []string
 	for _, result := range report.Results {
-		one := check.Report{Results: []check.Result{result}}
-		if o.failOn != failOnNever && one.Has(check.Status(o.failOn)) {
+		if o.failOn != failOnNever && result.IsAsSevereAs(check.Status(o.failOn)) {
 			codes = append(codes, string(result.Code))
 		}
 	}

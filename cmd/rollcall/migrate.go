@@ -64,9 +64,9 @@ Jobs within other objects are reported as errors. With --nested, the command rep
 those of Experiments of Katib and of Workflows of Argo that become one Job.
 
 For many jobs, --summary prints the number of objects by kind and outcome, the most
-frequent reasons, and the files with work, instead of the objects and the report. --output-dir writes the objects
-to files: one for each file of the input, with the same relative path, or one for each
-object of a cluster.
+frequent reasons, and the files with work, instead of the objects and the report.
+--output-dir writes the objects to files: one for each file of the input, with the same
+relative path, or one for each object of a cluster.
 
 Exit codes:
   0  all objects were migrated, and no field was dropped

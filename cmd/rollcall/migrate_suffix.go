@@ -2,8 +2,9 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate"
@@ -21,14 +22,14 @@ func (o migrateOptions) reportKeptNames(input, output []*manifest.Document) []mi
 	if o.nameSuffix == "" {
 		return nil
 	}
-	var former []string
+	former := sets.Set[string]{}
 	for _, object := range manifest.ListObjects(input) {
-		former = append(former, object.APIGroup()+" "+nameObject(object))
+		former.Insert(object.APIGroup() + " " + nameObject(object))
 	}
 	var reports []migrate.Report
 	for _, object := range manifest.ListObjects(output) {
 		name := nameObject(object)
-		if object.Name != "" && slices.Contains(former, object.APIGroup()+" "+name) {
+		if object.Name != "" && former.Has(object.APIGroup()+" "+name) {
 			reports = append(reports, migrate.Report{
 				Source: object.Document.Source, Document: object.Document.Number, Object: name, Passthrough: true,
 				Warnings: []string{"--name-suffix does not rename it: " + keptNameWarning},

@@ -139,10 +139,18 @@ func outcomeOf(r migrate.Report) string {
 
 // add counts an object.
 func (k *kindSummary) add(outcome string) {
-	*map[string]*int{
-		outcomeClean: &k.Clean, outcomeAction: &k.Action, outcomeDropped: &k.Dropped, outcomeNotMigrated: &k.NotMigrated,
-		outcomeUnchanged: &k.Unchanged,
-	}[outcome]++
+	switch outcome {
+	case outcomeClean:
+		k.Clean++
+	case outcomeAction:
+		k.Action++
+	case outcomeDropped:
+		k.Dropped++
+	case outcomeNotMigrated:
+		k.NotMigrated++
+	case outcomeUnchanged:
+		k.Unchanged++
+	}
 }
 
 // countOutcome counts an object in the row of the given name.

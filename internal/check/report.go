@@ -75,9 +75,12 @@ func (r *Report) add(results []Result) {
 
 // Has reports whether a result has the given status or a more severe status.
 func (r Report) Has(threshold Status) bool {
-	return slices.ContainsFunc(r.Results, func(result Result) bool {
-		return slices.Index(statuses(), result.Status) <= slices.Index(statuses(), threshold)
-	})
+	return slices.ContainsFunc(r.Results, func(result Result) bool { return result.IsAsSevereAs(threshold) })
+}
+
+// IsAsSevereAs reports whether a result has the given status or a more severe status.
+func (r Result) IsAsSevereAs(threshold Status) bool {
+	return slices.Index(statuses(), r.Status) <= slices.Index(statuses(), threshold)
 }
 
 // Print writes one line for each result, the fix of each problem below it, and a line with the numbers.

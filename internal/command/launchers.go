@@ -100,8 +100,7 @@ func (l Launch) Flags() (flags map[string]Argument, complete bool) {
 		if !strings.HasPrefix(arg.Text, "-") {
 			return flags, arg.Known
 		}
-		name, value, hasInlineValue := strings.Cut(strings.TrimLeft(arg.Text, "-"), "=")
-		name = strings.ReplaceAll(name, "_", "-")
+		name, value, hasInlineValue := splitFlag(arg.Text)
 		count, known := l.countValues(name)
 		switch {
 		case !known || !arg.Known && !hasInlineValue:
@@ -116,6 +115,13 @@ func (l Launch) Flags() (flags map[string]Argument, complete bool) {
 		}
 	}
 	return flags, true
+}
+
+// splitFlag returns the name of a flag without its leading dashes and with dashes instead of underscores, and the value
+// in the same word.
+func splitFlag(text string) (name, value string, hasInlineValue bool) {
+	name, value, hasInlineValue = strings.Cut(strings.TrimLeft(text, "-"), "=")
+	return strings.ReplaceAll(name, "_", "-"), value, hasInlineValue
 }
 
 // countValues returns the number of words that follow a flag. It returns false if the flag is unknown.

@@ -135,8 +135,8 @@ func (l Launch) indexProgram() int {
 			}
 			continue
 		}
-		name, _, hasInlineValue := strings.Cut(strings.TrimLeft(arg.Text, "-"), "=")
-		count, known := l.countValues(strings.ReplaceAll(name, "_", "-"))
+		name, _, hasInlineValue := splitFlag(arg.Text)
+		count, known := l.countValues(name)
 		followsUnknown = !known && !hasInlineValue
 		if known && !hasInlineValue {
 			i += count

@@ -30,8 +30,7 @@ import (
 func (a *applier) applyBackoffLimits(job *batchv1.Job) {
 	spec := &job.Spec
 	var total, perIndex, maxFailed *int32
-	isPerIndexOfUser := spec.BackoffLimitPerIndex != nil &&
-		!isOwnLimit(a.fields[fieldBackoffLimitPerIndex], spec.BackoffLimitPerIndex)
+	isPerIndexOfUser := a.isPerIndexOfUser(job)
 	// The default of backoffLimit is not 6 in a Job with backoffLimitPerIndex, so 6 is from the user.
 	if limit := a.plan.JobFailureLimit; limit > 0 && !isPerIndexOfUser {
 		total = ptr.To(gang.UnlimitedBackoffLimit)
@@ -73,10 +72,15 @@ func (a *applier) applyLimit(name string, limit **int32, planned *int32, exists 
 
 // hasLimitOfUser reports whether the user limits the failed pods of a Job.
 func (a *applier) hasLimitOfUser(job *batchv1.Job) bool {
-	spec := &job.Spec
-	total, perIndex := spec.BackoffLimit, spec.BackoffLimitPerIndex
-	return !gang.IsDefaultBackoffLimit(total) && !isOwnLimit(a.fields[fieldBackoffLimit], total) ||
-		perIndex != nil && !isOwnLimit(a.fields[fieldBackoffLimitPerIndex], perIndex)
+	total := job.Spec.BackoffLimit
+	isTotalOfUser := !gang.IsDefaultBackoffLimit(total) && !isOwnLimit(a.fields[fieldBackoffLimit], total)
+	return isTotalOfUser || a.isPerIndexOfUser(job)
+}
+
+// isPerIndexOfUser reports whether the user limits the failed pods of each index of a Job.
+func (a *applier) isPerIndexOfUser(job *batchv1.Job) bool {
+	limit := job.Spec.BackoffLimitPerIndex
+	return limit != nil && !isOwnLimit(a.fields[fieldBackoffLimitPerIndex], limit)
 }
 
 // isOwnLimit reports whether an earlier admission set the limit and nobody has edited it since.

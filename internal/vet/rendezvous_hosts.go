@@ -74,8 +74,7 @@ func (in *input) explainUnresolvableHost(w *labeledWorkload, host string) string
 func (in *input) explainBareHostname(w *labeledWorkload, host string) string {
 	dns := w.admitted.Template().Spec.DNSConfig
 	isSearched := dns != nil && slices.Contains(dns.Searches, w.gang.ServiceFQDN())
-	isService := in.findObject("Service", w.namespace, host) != nil
-	if !w.hasHostname(host) || isSearched || isService {
+	if !w.hasHostname(host) || isSearched || in.isService(w, host) {
 		return ""
 	}
 	return fmt.Sprintf("the address of this pod is %s.%s", host, w.gang.ServiceName)
@@ -88,8 +87,12 @@ func (in *input) isForeignName(w *labeledWorkload, host string) bool {
 	hasOwnResolver := spec.HostNetwork || spec.DNSPolicy == corev1.DNSDefault || spec.DNSPolicy == corev1.DNSNone
 	_, err := netip.ParseAddr(host)
 	isName := err != nil && host != "" && host != "localhost" && !strings.ContainsAny(host, "./$")
-	return isName && !hasOwnResolver && !w.hasHostname(host) && host != w.gang.ServiceName &&
-		in.findObject("Service", w.namespace, host) == nil
+	return isName && !hasOwnResolver && !w.hasHostname(host) && host != w.gang.ServiceName && !in.isService(w, host)
+}
+
+// isService reports whether the input has a Service with the name in the namespace of a workload.
+func (in *input) isService(w *labeledWorkload, name string) bool {
+	return in.findObject("Service", w.namespace, name) != nil
 }
 
 // hasHostname reports whether a pod of the gang can have the hostname.

@@ -29,6 +29,7 @@ func TestHangs(t *testing.T) {
 	s := requireCluster(t)
 	kinds := []string{"sleep", "lock", "pipe", "loop"}
 	const gangs, ranks, atOnce = 20, 4, 4
+	rankOf := func(first, i int) int { return (first/atOnce + i) % ranks } // each rank hangs in each way
 	for first := 0; first < gangs; first += atOnce {
 		r := &peerRun{testCluster: s, start: time.Now()}
 		for range atOnce {
@@ -36,13 +37,13 @@ func TestHangs(t *testing.T) {
 		}
 		r.waitForFirstSessions(t)
 		for i, g := range r.gangs {
-			rank := (first/atOnce + i) % ranks
+			rank := rankOf(first, i)
 			g.writeFault(t, rank, kinds[i])
 			t.Logf("gang %d: rank %d hangs: %s", first+i, rank, kinds[i])
 		}
 		for i, g := range r.gangs {
 			status := s.waitForGangStatus(t, g.ns, "train", lifecycle.Running, 1)
-			f, rank := status.FirstFailure, (first/atOnce+i)%ranks
+			f, rank := status.FirstFailure, rankOf(first, i)
 			if f.Reason != failure.ReasonStalled || int(f.Rank) != rank {
 				t.Errorf("gang %d: the first failure is %s, want a stall of rank %d", first+i, f, rank)
 			}

@@ -2,16 +2,14 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -37,11 +35,6 @@ type peerGang struct {
 var peerLabels = map[string]string{"app": "train"}
 
 func setPeerLabels(job *batchv1.Job) { job.Spec.Template.Labels = peerLabels }
-
-var (
-	jobSets  = schema.GroupVersionResource{Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"}
-	trainers = schema.GroupVersion{Group: "trainer.kubeflow.org", Version: "v1alpha1"}
-)
 
 var peers = []peer{
 	{"Rollcall, with settings", (*peerRun).createConfiguredGang, (*peerRun).countGangAttempts},
@@ -82,19 +75,12 @@ func (r *peerRun) countGangAttempts(ctx context.Context, ns string) (int64, erro
 }
 
 // newJobTemplate returns the template of a Job for JobSet and Trainer.
-func (g peerGang) newJobTemplate(t *testing.T) map[string]any {
-	t.Helper()
-	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&batchv1.JobSpec{
+func (g peerGang) newJobTemplate() batchv1.JobTemplateSpec {
+	return batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
 		Parallelism: &g.ranks, Completions: &g.ranks, BackoffLimit: ptr.To[int32](0),
 		CompletionMode: ptr.To(batchv1.IndexedCompletion),
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: peerLabels}, Spec: g.spec,
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string]any{"spec": spec}
+		Template:       corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: peerLabels}, Spec: g.spec},
+	}}
 }
 
 // createJobSet creates a JobSet that restarts as often as a gang, with the variables that its users write.
@@ -107,9 +93,9 @@ func (r *peerRun) createJobSet(t *testing.T, g peerGang) {
 		corev1.EnvVar{Name: "MASTER_ADDR", Value: "train-worker-0-0.train"},
 		corev1.EnvVar{Name: "MASTER_PORT", Value: "29500"},
 		corev1.EnvVar{Name: "WORLD_SIZE", Value: fmt.Sprint(g.ranks)}, corev1.EnvVar{Name: "RANK", ValueFrom: index})
-	r.createObject(t, jobSets, "JobSet", g.ns, map[string]any{
-		"failurePolicy":  map[string]any{"maxRestarts": int64(gang.DefaultMaxRestarts)},
-		"replicatedJobs": []any{map[string]any{"name": "worker", "replicas": int64(1), "template": g.newJobTemplate(t)}},
+	r.createObject(t, g.ns, "jobset.x-k8s.io/v1alpha2", "JobSet", nil, map[string]any{
+		"failurePolicy":  map[string]any{"maxRestarts": gang.DefaultMaxRestarts},
+		"replicatedJobs": []any{map[string]any{"name": "worker", "replicas": 1, "template": g.newJobTemplate()}},
 	})
 }
 
@@ -119,53 +105,44 @@ func (r *peerRun) createTrainJob(t *testing.T, g peerGang) {
 	t.Helper()
 	g.spec.Containers[0].Name = "node"
 	g.spec.Containers[0].Command = []string{"torchrun", "train.py"}
-	template := g.newJobTemplate(t)
-	template["metadata"] = map[string]any{
-		"labels": map[string]any{"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-	runtimes := trainers.WithResource("trainingruntimes")
-	r.createObject(t, runtimes, "TrainingRuntime", g.ns, map[string]any{
-		"mlPolicy": map[string]any{"numNodes": int64(g.ranks), "torch": map[string]any{}},
+	template := g.newJobTemplate()
+	template.Labels = map[string]string{"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+	const version = "trainer.kubeflow.org/v1alpha1"
+	framework := map[string]string{"trainer.kubeflow.org/framework": "torch"}
+	r.createObject(t, g.ns, version, "TrainingRuntime", framework, map[string]any{
+		"mlPolicy": map[string]any{"numNodes": g.ranks, "torch": map[string]any{}},
 		"template": map[string]any{"spec": map[string]any{
-			"failurePolicy":  map[string]any{"maxRestarts": int64(gang.DefaultMaxRestarts)},
+			"failurePolicy":  map[string]any{"maxRestarts": gang.DefaultMaxRestarts},
 			"replicatedJobs": []any{map[string]any{"name": "node", "template": template}},
 		}},
 	})
-	r.createObject(t, trainers.WithResource("trainjobs"), "TrainJob", g.ns, map[string]any{
+	r.createObject(t, g.ns, version, "TrainJob", nil, map[string]any{
 		"runtimeRef": map[string]any{"name": "train", "kind": "TrainingRuntime"},
-		"trainer":    map[string]any{"numNodes": int64(g.ranks), "numProcPerNode": int64(1)},
+		"trainer":    map[string]any{"numNodes": g.ranks, "numProcPerNode": 1},
 	})
 }
 
 // createObject creates an object named train.
 func (r *peerRun) createObject(
-	t *testing.T, resource schema.GroupVersionResource, kind, ns string, spec map[string]any,
+	t *testing.T, ns, version, kind string, labels map[string]string, spec map[string]any,
 ) {
 	t.Helper()
-	client, err := dynamic.NewForConfig(r.Config())
+	object, err := json.Marshal(map[string]any{
+		"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": "train", "labels": labels}, "spec": spec,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	metadata := map[string]any{"name": "train"}
-	if kind == "TrainingRuntime" {
-		metadata["labels"] = map[string]any{"trainer.kubeflow.org/framework": "torch"}
-	}
-	_, err = client.Resource(resource).Namespace(ns).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": metadata, "spec": spec,
-	}}, metav1.CreateOptions{})
+	_, err = r.KubectlWithInput(t.Context(), string(object), "--namespace", ns, "create", "--filename", "-")
 	if err != nil {
-		t.Fatalf("creating the %s: %v", kind, err)
+		t.Fatal(err)
 	}
 }
 
 func (r *peerRun) countJobSetRestarts(ctx context.Context, ns string) (int64, error) {
-	client, err := dynamic.NewForConfig(r.Config())
-	if err != nil {
+	out, err := r.Kubectl(ctx, "--namespace", ns, "get", "jobset", "train", "--output", "jsonpath={.status.restarts}")
+	if err != nil || out == "" {
 		return 0, err
 	}
-	object, err := client.Resource(jobSets).Namespace(ns).Get(ctx, "train", metav1.GetOptions{})
-	if err != nil {
-		return 0, err
-	}
-	restarts, _, err := unstructured.NestedInt64(object.Object, "status", "restarts")
-	return restarts, err
+	return strconv.ParseInt(out, 10, 32)
 }

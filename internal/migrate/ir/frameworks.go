@@ -174,7 +174,8 @@ func (b *Gang) scanProcessCounts(launcher *corev1.PodSpec) (perHost, total int) 
 		}
 	}
 	for _, c := range ListContainers(launcher) {
-		launches := b.Frameworks.Launchers().FindAll(command.Parse(CommandWords(c), nil))
+		words := CommandWords(c)
+		launches := b.Frameworks.Launchers().FindAll(command.Parse(words, nil))
 		for _, launch := range launches {
 			add(launch.ScanFlags, launch.LauncherProgram)
 		}
@@ -182,7 +183,7 @@ func (b *Gang) scanProcessCounts(launcher *corev1.PodSpec) (perHost, total int) 
 			continue
 		}
 		for _, l := range b.Frameworks.Launchers() { // a script of the user can pass its flags on
-			add(func(names string) []command.ScannedFlag { return command.ScanFlags(CommandWords(c), names) }, l)
+			add(func(names string) []command.ScannedFlag { return command.ScanFlags(words, names) }, l)
 		}
 	}
 	return perHost, total
