@@ -156,8 +156,8 @@ bench-peers: ## Compare gangs with those of other operators, and write the table
 	cd test && ROLLCALL_BENCH_PEERS=true ROLLCALL_BENCH_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run 'TestPeers$$' ./bench/...
 
 .PHONY: bench-faults
-bench-faults: ## Compare what eight faults cost with other operators, and check 20 hangs (100 minutes; needs root)
-	cd test && ROLLCALL_E2E=all ROLLCALL_BENCH_FAULTS=true go test -count=1 -timeout 150m -v -run '^(TestPeerFaults|TestHangs|TestNoFalseAlarm)$$' ./e2e/...
+bench-faults: ## Compare what eight faults cost with other operators, and check 20 hangs (130 minutes; needs root)
+	cd test && ROLLCALL_E2E=all ROLLCALL_BENCH_FAULTS=true go test -count=1 -timeout 180m -v -run '^(TestPeerFaults|TestHangs|TestNoFalseAlarm)$$' ./e2e/...
 
 .PHONY: bench-admission
 bench-admission: ## Measure the start of the webhook and the latency of admission (10 minutes)

@@ -18,6 +18,7 @@ import (
 // cachedLabels are the labels of pods that are read from the cache.
 var cachedLabels = [...]string{
 	gang.LabelGang, gang.LabelRole, gang.LabelAttempt, batchv1.JobCompletionIndexAnnotation, appsv1.PodIndexLabel,
+	appsv1.ControllerRevisionHashLabelKey,
 }
 
 // maxGates is the maximum number of scheduling gates of a pod in the cache. Only the status shows them.

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -28,7 +29,7 @@ func (w WorkloadEvidence) excludeReplacedPods() []corev1.Pod {
 		size = *w.InjectedReplicas
 	}
 	isReplaced := func(pod corev1.Pod) bool {
-		isRolledOut := isSet && pod.DeletionTimestamp != nil && !failure.IsDisrupted(&pod) && hasOldRevision(w.Workload)
+		isRolledOut := isSet && pod.DeletionTimestamp != nil && !failure.IsDisrupted(&pod) && isOutdated(w.StatefulSet, &pod)
 		return gang.PodIndex(&pod) >= size || isRolledOut
 	}
 	if !slices.ContainsFunc(w.Pods, isReplaced) {
@@ -45,17 +46,46 @@ func (w WorkloadEvidence) isResizing() bool {
 	return isResized && !w.ResizeOverdue
 }
 
-// hasOldRevision reports whether pods of a StatefulSet have another template than its spec, or whether
-// its controller has not observed the spec.
-func hasOldRevision(w gang.Workload) bool {
-	status := w.StatefulSet.Status
-	return status.ObservedGeneration < w.StatefulSet.Generation || status.CurrentRevision != status.UpdateRevision
+// hasTwoRevisions reports whether pods of a StatefulSet can have another template than its spec, because a rollout is
+// not complete or the controller of the set has not observed the spec.
+func hasTwoRevisions(set *appsv1.StatefulSet) bool {
+	return set.Status.ObservedGeneration < set.Generation || set.Status.CurrentRevision != set.Status.UpdateRevision
+}
+
+// isOutdated reports whether a rollout of a StatefulSet can replace a pod. The status keeps two revisions with a
+// partition, and before Kubernetes 1.37 with the strategy OnDelete: the label of the pod then shows whether it has
+// the revision of its index (kubernetes pkg/controller/statefulset, newVersionedStatefulSetPod).
+func isOutdated(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
+	status, partition := set.Status, findPartition(set)
+	isRolling := set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType && partition == 0
+	if !hasTwoRevisions(set) || isRolling || status.ObservedGeneration < set.Generation {
+		return hasTwoRevisions(set)
+	}
+	revision := status.UpdateRevision
+	if gang.PodIndex(pod) < partition {
+		revision = status.CurrentRevision
+	}
+	return pod.Labels[appsv1.ControllerRevisionHashLabelKey] != revision
+}
+
+// findPartition returns the index below which a rollout of a StatefulSet replaces no pods.
+func findPartition(set *appsv1.StatefulSet) int32 {
+	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		return ptr.Deref(rolling.Partition, 0)
+	}
+	return 0
 }
 
 // isRollingOut reports whether a StatefulSet replaces its pods because its user changed it; false for a
-// Job.
+// Job. A rank without a pod can be one that the rollout replaces.
 func (w WorkloadEvidence) isRollingOut() bool {
-	return w.StatefulSet != nil && (w.isResizing() || hasOldRevision(w.Workload))
+	set := w.StatefulSet
+	if set == nil || w.isResizing() {
+		return set != nil
+	}
+	return slices.ContainsFunc(w.Pods, func(pod corev1.Pod) bool { return isOutdated(set, &pod) }) ||
+		hasTwoRevisions(set) && len(w.Pods) < w.configuredRanks() &&
+		set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
 }
 
 // listRankUIDs returns the UIDs of the pods of a StatefulSet in the order of their ranks. complete is false

@@ -384,6 +384,13 @@ func (s *simulation) applyToMember(i Incident) {
 			s.oracle.disruptions++ // and their pods
 			s.scale(m, int32(i.Value))
 		}
+	case setUpdated:
+		s.oracle.resizes++ // the rollout replaces ranks one by one, as after a resize
+		s.oracle.failures += int(s.scenario.Ranks)
+		s.oracle.disruptions += int(s.scenario.Ranks)
+		s.updateMember(m, func(w gang.Workload) {
+			w.Template().Spec.Containers[0].Image = "example.com/train:" + i.At.String()
+		})
 	case strangerComes:
 		s.createStranger()
 	}

@@ -51,8 +51,12 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		}},
 	}}
 	if m.isStatefulSet {
+		strategy := appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType}
+		if s.ReplacesOnDelete {
+			strategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+		}
 		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{
-			Replicas: ptr.To(m.size), Template: template,
+			Replicas: ptr.To(m.size), Template: template, UpdateStrategy: strategy,
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{gang.LabelGang: gangName}},
 		}}
 	}

@@ -54,6 +54,7 @@ func NewScenario(seed uint64) Scenario {
 	if counts := rand.New(rand.NewPCG(seed, 9)); s.Shape == oneJob && counts.IntN(4) == 0 {
 		s.SucceededCount = 1 + int32(counts.IntN(int(s.Ranks)))
 	}
+	s.updateAtRandom(rand.New(rand.NewPCG(seed, 10)))
 	s.Behavior.FailsWhenRunAgain = !changesLeader && rand.New(rand.NewPCG(seed, 8)).IntN(2) == 0
 	return s
 }
@@ -121,6 +122,20 @@ func (s *Scenario) resizeAtRandom(r *rand.Rand) {
 		at, target := 20*time.Second+time.Duration(r.Int64N(int64(last))), r.IntN(4)
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: deviceFails, Target: target},
 			Incident{At: at + time.Duration(r.IntN(30))*time.Second, Kind: deviceRecovers, Target: target})
+	}
+	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+}
+
+// updateAtRandom changes the template of one of four StatefulSets. One of two has the update strategy OnDelete.
+func (s *Scenario) updateAtRandom(r *rand.Rand) {
+	s.ReplacesOnDelete = r.IntN(2) == 0
+	if s.Shape != oneStatefulSet || r.IntN(4) > 0 {
+		return
+	}
+	last := s.Incidents[len(s.Incidents)-1].At
+	for range 1 + r.IntN(2) {
+		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+		s.Incidents = append(s.Incidents, Incident{At: at, Kind: setUpdated})
 	}
 	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
 }

@@ -48,6 +48,8 @@ type Scenario struct {
 	Elastic string
 	// IgnoresDisruptions is true for Jobs whose podFailurePolicy ignores disruptions.
 	IgnoresDisruptions bool
+	// ReplacesOnDelete is true for StatefulSets with the update strategy OnDelete.
+	ReplacesOnDelete bool
 	// SucceededCount is the number of ranks with which one Job completes by its successPolicy; 0 for all ranks.
 	SucceededCount int32
 	// NodeSkews are by how much the clocks of the nodes are ahead, and ManagerSkew that of every second manager.
@@ -86,6 +88,7 @@ const (
 	memberDeleted  incidentKind = "member is deleted"
 	memberCreated  incidentKind = "deleted members are created"
 	setResized     incidentKind = "StatefulSet is scaled"
+	setUpdated     incidentKind = "user changes the template of the StatefulSet"
 	strangerComes  incidentKind = "stranger with the name of a member"
 	managerCrashes incidentKind = "manager crashes"
 	crashInPass    incidentKind = "manager crashes between two requests"
@@ -129,9 +132,9 @@ func (s Scenario) String() string {
 		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers, s.Behavior.PeerTimeout,
 		s.Behavior.FailsWhenRunAgain)
 	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s, active deadline %s, elastic %q, "+
-		"waits for lost nodes: %t, avoids nodes: %t, ignores disruptions: %t, succeeded count %d\n",
+		"waits for lost nodes: %t, avoids nodes: %t, ignores disruptions: %t, succeeded count %d, on delete: %t\n",
 		s.NonRetriable, s.StartTimeout, s.TTL, s.ActiveDeadline, s.Elastic, s.WaitsForLostNodes, s.AvoidsNodes,
-		s.IgnoresDisruptions, s.SucceededCount)
+		s.IgnoresDisruptions, s.SucceededCount, s.ReplacesOnDelete)
 	fmt.Fprintf(&out, "clocks ahead: nodes %v, manager %s; calm: %v; late: %v\n",
 		s.NodeSkews, s.ManagerSkew, s.Calm, s.Late)
 	for _, i := range s.Incidents {

@@ -372,6 +372,13 @@ func clockSequences() []sequence {
 // foundSequences are shrunk sequences of defects that the simulation found; see docs/adr/0018-tests.md.
 func foundSequences() []sequence {
 	return []sequence{{
+		name: "a pod is deleted after a StatefulSet with OnDelete was updated", shape: oneStatefulSet,
+		incidents: []Incident{
+			at(60, setUpdated), at(80, podDeleted, 0), at(90, podDeleted, 1), at(100, podDeleted, 2), at(300, podDeleted, 1),
+		},
+		change: func(s *Scenario) { s.ReplacesOnDelete = true },
+		want:   wantedEnd{disruptions: 1},
+	}, {
 		name: "a resize removes a rank that has succeeded", shape: oneStatefulSet,
 		incidents: []Incident{at(60, rankSucceeds, 2), at(90, setResized, 0, 1)},
 	}, {

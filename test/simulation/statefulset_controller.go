@@ -139,8 +139,10 @@ func (c *statefulSetController) decide(set *appsv1.StatefulSet, pods []*corev1.P
 			deletePod(pod)
 		}
 	}
-	for _, pod := range podsToUpdate(byOrdinal, replicas, revision) {
-		deletePod(pod)
+	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+		for _, pod := range podsToUpdate(byOrdinal, replicas, revision) {
+			deletePod(pod)
+		}
 	}
 	before := set.Status.DeepCopy()
 	c.updateStatus(set, pods, revision)
@@ -198,7 +200,8 @@ func (c *statefulSetController) updateStatus(set *appsv1.StatefulSet, pods []*co
 			status.UpdatedReplicas++
 		}
 	}
-	isRolledOut := status.UpdatedReplicas == status.Replicas && status.ReadyReplicas == status.Replicas
+	isRolledOut := status.UpdatedReplicas == status.Replicas && status.ReadyReplicas == status.Replicas &&
+		set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType // before Kubernetes 1.37
 	if status.CurrentRevision == "" || isRolledOut {
 		status.CurrentRevision = revision
 	}
