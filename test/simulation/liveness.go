@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 )
@@ -48,7 +51,11 @@ func (o *oracle) sizeOf(m memberSpec) int32 {
 }
 
 // checkSizes checks that all ranks of a StatefulSet are configured for its size, after a resize that nobody denies.
+// With OnDelete, the user deletes the pods of the former size.
 func (o *oracle) checkSizes() {
+	if o.scenario.ReplacesOnDelete {
+		return
+	}
 	for _, p := range o.programs.live {
 		workload := p.pod.OwnerReferences[0]
 		size, isResizable := o.sizes[workload.Name]
@@ -76,6 +83,12 @@ func (o *oracle) checkSurvivors() {
 				o.final.Message)
 		}
 	}
+}
+
+// isOutdated reports whether a rollout replaces a pod of a StatefulSet, whatever its program does.
+func (o *oracle) isOutdated(pod *corev1.Pod) bool {
+	set, ok := o.api.find(statefulSetKind, controllerOf(pod)).(*appsv1.StatefulSet)
+	return ok && !o.scenario.ReplacesOnDelete && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != revisionOf(set)
 }
 
 // readinessPeriod is how long a status may be wrong about the ranks: longer than the delays of all streams.

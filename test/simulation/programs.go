@@ -90,7 +90,8 @@ func (p *programs) exited(ended *process) {
 		return
 	}
 	hasFinished := p.hasFinished(ended)
-	if !ended.terminating && p.oracle.isOfGang(ended.pod) && !p.isOutlived(ended) && !hasFinished {
+	isFailure := !ended.terminating && !hasFinished && !p.isOutlived(ended) && !p.oracle.isOutdated(ended.pod)
+	if isFailure && p.oracle.isOfGang(ended.pod) {
 		p.oracle.failureTime = p.now
 	}
 	if !p.behavior.AbortsWithoutPeers || gangOf(ended.pod) != gangName || hasFinished {
