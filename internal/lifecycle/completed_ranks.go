@@ -44,9 +44,6 @@ func (c *completedRanks) known(s State) sets.Set[int32] {
 	return out
 }
 
-// HasCompleted reports whether a rank is known to have completed in the attempt of a state.
-func (m *Memory) HasCompleted(s State, rank int32) bool { return m.completed.known(s).Has(rank) }
-
 // record replaces the observed ranks, and returns them as a text; empty if the text is too long.
 func (c *completedRanks) record(s State, ranks sets.Set[int32]) string {
 	switch {

@@ -25,15 +25,6 @@ func IsPodTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// IsContainerRunning reports whether a container of a pod that is not being deleted runs. A pod of the cache has no
-// container statuses if all containers run and none has exited.
-func IsContainerRunning(pod *corev1.Pod, name string) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning &&
-		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-			return c.Name == name && c.State.Running == nil
-		})
-}
-
 // IsDeletionConfirmed reports whether a pod that is being deleted has no containers any more, so that
 // only finalizers keep the object. The grace period is then 0: the kubelet confirmed the termination, the
 // pod had no node, or somebody forced the deletion. With backoffLimitPerIndex, the Job controller keeps
