@@ -20,6 +20,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/ssh"
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -207,12 +208,8 @@ func waitsForVolumesSince(pod *corev1.Pod) (time.Time, bool) {
 			return time.Time{}, false
 		}
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time, true
-		}
-	}
-	return time.Time{}, false
+	c := failure.FindCondition(pod, corev1.PodScheduled, corev1.ConditionTrue)
+	return c.LastTransitionTime.Time, c.Type != ""
 }
 
 // keyPairStatus returns the reason KeyPairConflict if somebody else created the Secret of the gang, who

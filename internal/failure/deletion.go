@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // terminationDecisionTime returns when the deletion of a pod was decided. A disruption is decided
@@ -24,10 +25,7 @@ func deletionRequestTime(pod *corev1.Pod) time.Time {
 
 // gracePeriod returns the grace period of a pod that is being deleted.
 func gracePeriod(pod *corev1.Pod) time.Duration {
-	if pod.DeletionGracePeriodSeconds == nil {
-		return 0
-	}
-	return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+	return time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
 }
 
 // hasConfirmedDeletion reports whether the grace period of a pod that is being deleted is 0. From

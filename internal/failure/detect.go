@@ -83,6 +83,11 @@ func (c Context) Select(failures []*Failure) *Failure {
 	return first
 }
 
+// IsTrainingContainer reports whether a name is that of a training container. No names stand for all containers.
+func IsTrainingContainer(name string, trainingContainers []string) bool {
+	return len(trainingContainers) == 0 || slices.Contains(trainingContainers, name)
+}
+
 // podClass determines where the failure of a pod is looked for.
 type podClass int
 
@@ -147,7 +152,7 @@ func (c Context) exitedOnDeletion(pod *corev1.Pod) bool {
 	var lastExit time.Time
 	for _, s := range pod.Status.ContainerStatuses {
 		terminated := cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated)
-		isTraining := len(c.TrainingContainers) == 0 || slices.Contains(c.TrainingContainers, s.Name)
+		isTraining := IsTrainingContainer(s.Name, c.TrainingContainers)
 		if isTraining && terminated != nil && terminated.FinishedAt.After(lastExit) {
 			lastExit = terminated.FinishedAt.Time
 		}
@@ -340,7 +345,7 @@ func containerFailures(
 	pod *corev1.Pod, statuses []corev1.ContainerStatus, names []string,
 ) (previous, current *Failure) {
 	for _, c := range statuses {
-		if len(names) > 0 && !slices.Contains(names, c.Name) {
+		if !IsTrainingContainer(c.Name, names) {
 			continue
 		}
 		previous = EarlierOf(previous, containerFailure(pod, c.Name, c.LastTerminationState.Terminated))

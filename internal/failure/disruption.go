@@ -29,8 +29,15 @@ func findDisruption(pod *corev1.Pod) (reason string, decided time.Time) {
 
 // disruptionCondition returns the condition DisruptionTarget of a pod; the zero value if the pod does not have it.
 func disruptionCondition(pod *corev1.Pod) corev1.PodCondition {
+	return FindCondition(pod, corev1.DisruptionTarget, corev1.ConditionTrue)
+}
+
+// FindCondition returns a condition of a pod; the zero value if the pod does not have it, or with another status.
+func FindCondition(
+	pod *corev1.Pod, t corev1.PodConditionType, status corev1.ConditionStatus,
+) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+		if c.Type == t && c.Status == status {
 			return c
 		}
 	}

@@ -13,21 +13,13 @@ import (
 // either. So a lost node shows in its pods, without permission to read nodes. A pod with readiness gates depends on
 // other controllers, and does not count. The condition takes itself back when the node returns.
 func findLostNode(pod *corev1.Pod) time.Time {
-	var lost time.Time
-	areContainersReady := false
-	for _, c := range pod.Status.Conditions {
-		switch {
-		case c.Type == corev1.ContainersReady:
-			areContainersReady = c.Status == corev1.ConditionTrue
-		case c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && c.Reason == "":
-			lost = c.LastTransitionTime.Time
-		}
-	}
+	notReady := FindCondition(pod, corev1.PodReady, corev1.ConditionFalse)
+	areContainersReady := FindCondition(pod, corev1.ContainersReady, corev1.ConditionTrue).Type != ""
 	isTerminal := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	if !areContainersReady || isTerminal || len(pod.Spec.ReadinessGates) > 0 {
+	if notReady.Reason != "" || !areContainersReady || isTerminal || len(pod.Spec.ReadinessGates) > 0 {
 		return time.Time{}
 	}
-	return lost
+	return notReady.LastTransitionTime.Time
 }
 
 // IsOnLostNode reports whether the node of a pod does not report any more; see [findLostNode].

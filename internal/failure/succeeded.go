@@ -37,7 +37,7 @@ func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 	}
 	succeeded := 0
 	for _, c := range pod.Status.ContainerStatuses {
-		if len(trainingContainers) > 0 && !slices.Contains(trainingContainers, c.Name) {
+		if !IsTrainingContainer(c.Name, trainingContainers) {
 			continue
 		}
 		terminated := c.State.Terminated

@@ -22,8 +22,7 @@ func IsDeviceUnhealthy(c corev1.ContainerStatus) bool {
 // containers.
 func HasUnhealthyDevice(pod *corev1.Pod, trainingContainers []string) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		isTraining := len(trainingContainers) == 0 || slices.Contains(trainingContainers, c.Name)
-		return isTraining && IsDeviceUnhealthy(c)
+		return IsTrainingContainer(c.Name, trainingContainers) && IsDeviceUnhealthy(c)
 	})
 }
 
