@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
@@ -106,23 +107,22 @@ func Identify(candidates []Candidate, serviceOwners []types.UID) Identity {
 	if id.StateSource >= 0 {
 		recorded = candidates[id.StateSource].Recorded
 	}
-	known, others := splitByUID(candidates, current, recorded)
+	isKnown := sets.New(recorded...)
+	known := slices.DeleteFunc(slices.Clone(current), func(i int) bool { return !isKnown.Has(candidates[i].UID) })
 	if len(known) == 0 {
-		known, others = others, nil
-	}
-	id.Members = slices.Clone(known)
-	isStranger := newStrangerFilter(candidates, known)
-	for _, i := range others {
-		if isStranger(candidates[i]) {
-			id.Strangers = append(id.Strangers, i)
-		} else {
-			id.Members = append(id.Members, i)
+		known = current
+		for _, i := range current {
+			isKnown.Insert(candidates[i].UID)
 		}
 	}
-	slices.Sort(id.Members)
+	isStranger := newStrangerFilter(candidates, known)
 	var specs []MemberSpec
-	for _, i := range id.Members {
-		specs = append(specs, candidates[i].MemberSpec)
+	for _, i := range current {
+		if c := candidates[i]; isKnown.Has(c.UID) || !isStranger(c) {
+			id.Members, specs = append(id.Members, i), append(specs, c.MemberSpec)
+		} else {
+			id.Strangers = append(id.Strangers, i)
+		}
 	}
 	id.Conflicts = FindConflicts(specs)
 	return id
@@ -134,21 +134,18 @@ func Identify(candidates []Candidate, serviceOwners []types.UID) Identity {
 // members that are still active, whatever is created afterward. The clocks of the API server and of the
 // controller that writes the finish time can differ, so a workload is never earlier than itself.
 func newEarlierRunFilter(candidates []Candidate) func(Candidate) bool {
-	recordedByActive := map[types.UID]bool{}
+	recordedByActive := sets.Set[types.UID]{}
 	var lastCreation time.Time
 	for _, c := range candidates {
 		if c.CreationTime.After(lastCreation) {
 			lastCreation = c.CreationTime
 		}
-		if !c.Active {
-			continue
-		}
-		for _, uid := range c.Recorded {
-			recordedByActive[uid] = true
+		if c.Active {
+			recordedByActive.Insert(c.Recorded...)
 		}
 	}
 	return func(c Candidate) bool {
-		return !c.FinishTime.IsZero() && !recordedByActive[c.UID] &&
+		return !c.FinishTime.IsZero() && !recordedByActive.Has(c.UID) &&
 			lastCreation.After(c.FinishTime) && lastCreation.After(c.CreationTime)
 	}
 }
@@ -158,15 +155,15 @@ func newEarlierRunFilter(candidates []Candidate) func(Candidate) bool {
 // in between, the status that records most of the existing workloads is the newest. If several record
 // the same number, the first is.
 func findStateSource(candidates []Candidate, current []int) int {
-	exists := map[types.UID]bool{}
+	exists := sets.Set[types.UID]{}
 	for _, i := range current {
-		exists[candidates[i].UID] = true
+		exists.Insert(candidates[i].UID)
 	}
 	source, most := -1, 0
 	for _, i := range current {
 		recorded := 0
 		for _, uid := range candidates[i].Recorded {
-			if exists[uid] {
+			if exists.Has(uid) {
 				recorded++
 			}
 		}
@@ -175,22 +172,6 @@ func findStateSource(candidates []Candidate, current []int) int {
 		}
 	}
 	return source
-}
-
-// splitByUID splits the indexes of candidates into those whose UID is recorded, and the others.
-func splitByUID(candidates []Candidate, indexes []int, recorded []types.UID) (known, others []int) {
-	isRecorded := map[types.UID]bool{}
-	for _, uid := range recorded {
-		isRecorded[uid] = true
-	}
-	for _, i := range indexes {
-		if isRecorded[candidates[i].UID] {
-			known = append(known, i)
-		} else {
-			others = append(others, i)
-		}
-	}
-	return known, others
 }
 
 // newStrangerFilter returns a function that reports whether the known members leave no place for a
