@@ -66,45 +66,25 @@ func podOwnerKeys(o client.Object) []string {
 	return nil
 }
 
-// listWorkloads lists the workloads with the name of a gang in an index of the cache. An empty
-// namespace stands for all namespaces. The caller must not change the workloads.
+// listWorkloads lists the workloads with the name of a gang in an index of the cache. The caller must not change them.
 func (r *Reconciler) listWorkloads(ctx context.Context, index, namespace, name string) ([]gang.Workload, error) {
-	out, err := r.listMatchingWorkloads(ctx, client.InNamespace(namespace), client.MatchingFields{index: name})
-	if err != nil {
-		return nil, fmt.Errorf("listing the members of the gang %s: %w", name, err)
-	}
-	return out, nil
-}
-
-// listWorkloadsInNamespace lists the workloads of a namespace in the cache.
-func (r *Reconciler) listWorkloadsInNamespace(ctx context.Context, namespace string) ([]gang.Workload, error) {
-	out, err := r.listMatchingWorkloads(ctx, client.InNamespace(namespace))
-	if err != nil {
-		return nil, fmt.Errorf("listing the workloads of the namespace %s: %w", namespace, err)
-	}
-	return out, nil
+	return r.listMatchingWorkloads(ctx, client.InNamespace(namespace), client.MatchingFields{index: name})
 }
 
 // listMatchingWorkloads lists workloads of the cache without copies. The caller must not change them: anybody can
 // create many workloads with the name of a gang, and the copies would need as much memory as the cache.
 func (r *Reconciler) listMatchingWorkloads(ctx context.Context, options ...client.ListOption) ([]gang.Workload, error) {
-	return listCachedWorkloads(ctx, r.Client, options...)
-}
-
-func listCachedWorkloads(
-	ctx context.Context, reader client.Reader, options ...client.ListOption,
-) ([]gang.Workload, error) {
 	options = append(options, client.UnsafeDisableDeepCopy)
 	var jobs batchv1.JobList
 	var sets appsv1.StatefulSetList
 	var out []gang.Workload
-	if err := reader.List(ctx, &jobs, options...); err != nil {
+	if err := r.Client.List(ctx, &jobs, options...); err != nil {
 		return nil, fmt.Errorf("listing Jobs: %w", err)
 	}
 	for i := range jobs.Items {
 		out = append(out, gang.Workload{Job: &jobs.Items[i]})
 	}
-	if err := reader.List(ctx, &sets, options...); err != nil {
+	if err := r.Client.List(ctx, &sets, options...); err != nil {
 		return nil, fmt.Errorf("listing StatefulSets: %w", err)
 	}
 	for i := range sets.Items {

@@ -58,7 +58,7 @@ func (r *Reconciler) requestsForNamespace(ctx context.Context, o client.Object) 
 	if r.Namespaces != nil && !r.Namespaces.Matches(labels.Set(o.GetLabels())) {
 		return nil
 	}
-	workloads, err := r.listWorkloadsInNamespace(ctx, o.GetName())
+	workloads, err := r.listMatchingWorkloads(ctx, client.InNamespace(o.GetName()))
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Failed to list the gangs of a namespace")
 	}
