@@ -15,7 +15,9 @@ import (
 
 // createQueueWorkload creates the Workload of a gang whose workloads all exist.
 func (r *Reconciler) createQueueWorkload(ctx context.Context, g *observedGang) error {
-	err := r.useWholes(ctx, g.Members, func(whole []member) error { return r.createQueueWorkloadOf(ctx, g, whole) })
+	err := useWholes(ctx, g.Members, r.readForQueue, func(whole []member) error {
+		return r.createQueueWorkloadOf(ctx, g, whole)
+	})
 	if errors.Is(err, errTooMuchMemory) {
 		g.queued.problem = "The gang cannot wait in a queue: " + err.Error()
 		g.pass.requeueAfter(rejectionRetryInterval)
