@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"math"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,12 +46,16 @@ func TrimService(o any) (any, error) {
 		out.Annotations = map[string]string{annotationTooLarge: ""}
 		return out, nil
 	}
-	out.OwnerReferences = internOwners(service.OwnerReferences)
+	out.OwnerReferences = internEach(service.OwnerReferences, func(o *metav1.OwnerReference) {
+		o.APIVersion, o.Kind = intern(o.APIVersion), intern(o.Kind)
+	})
 	out.Spec = corev1.ServiceSpec{
 		ClusterIP:                intern(service.Spec.ClusterIP),
 		Selector:                 internLabels(service.Spec.Selector),
-		Ports:                    internPorts(service.Spec.Ports),
 		PublishNotReadyAddresses: service.Spec.PublishNotReadyAddresses,
+		Ports: internEach(service.Spec.Ports, func(p *corev1.ServicePort) {
+			p.Name, p.Protocol = intern(p.Name), intern(p.Protocol)
+		}),
 	}
 	return out, nil
 }
@@ -86,23 +89,4 @@ func (r *Reconciler) reportTooLargeService(ctx context.Context, service client.O
 			"Rollcall does not use the Service because it needs more than %d KiB of memory. "+
 				"Remove the label %s, or delete the Service", maxServiceBytes>>10, gang.LabelGang)
 	}
-}
-
-// internOwners returns owners that share the memory of their kinds with those of other objects.
-func internOwners(owners []metav1.OwnerReference) []metav1.OwnerReference {
-	var out []metav1.OwnerReference
-	for _, owner := range owners {
-		owner.APIVersion, owner.Kind = intern(owner.APIVersion), intern(owner.Kind)
-		out = append(out, owner)
-	}
-	return out
-}
-
-// internPorts returns ports that share the memory of their names with those of other Services.
-func internPorts(ports []corev1.ServicePort) []corev1.ServicePort {
-	out := slices.Clone(ports)
-	for i := range out {
-		out[i].Name, out[i].Protocol = intern(out[i].Name), intern(out[i].Protocol)
-	}
-	return out
 }
