@@ -24,21 +24,28 @@ var errJobStatusReset = errors.New("status of the Job was reset")
 // controller to the Job and its pods cause the next pass.
 var errJobStatusPending = errors.New("status of the Job is incomplete")
 
-// resetJobStatus resets what the status of a suspended Job records about the last attempt, before
-// the Job is resumed: the start time and the completed indexes. It returns [errJobStatusReset] if it
-// wrote the status, and [errJobStatusPending] if the Job controller has to write it first.
+// resetJobStatus resets what the status of a Job records about the last attempt: the start time and the completed
+// indexes of a suspended Job before it is resumed, or the condition Suspended of a running Job before it is suspended.
+// It returns [errJobStatusReset] if it wrote the status, and [errJobStatusPending] if the Job controller has to write
+// it first.
 func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) error {
-	if m.Job == nil || !m.isAboutToResume(a) {
+	if m.Job == nil || a != actionSuspend && !m.isAboutToResume(a) {
 		return nil
 	}
-	if m.restartsCompleted() && (attempt.HasUncountedPods(m.Job) || m.observed.HasUncountedSuccess) {
+	changed, isReset := m.Job.DeepCopy(), false
+	switch {
+	case a == actionSuspend:
+		isReset = m.withdrawSuspendedCondition(changed)
+	case m.restartsCompleted() && (attempt.HasUncountedPods(m.Job) || m.observed.HasUncountedSuccess):
 		return errJobStatusPending
+	default:
+		isReset = attempt.ResetJobStatus(changed, m.restartsCompleted())
 	}
-	changed := m.Job.DeepCopy()
-	if !attempt.ResetJobStatus(changed, m.restartsCompleted()) {
+	if !isReset {
 		return nil
 	}
-	if err := r.patchJobStatus(ctx, m, changed); err != nil {
+	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, changed, patch, FieldOwner); err != nil {
 		return fmt.Errorf("resetting the status of %s: %w", m.Meta().Name, err)
 	}
 	return errJobStatusReset
@@ -47,29 +54,19 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 // withdrawSuspendedCondition sets the condition Suspended of a Job to false before Rollcall suspends the Job, if it
 // is still true from a suspension before. The Job controller has then not written the status since the Job was
 // resumed, but it may have created pods. Only a condition that it sets again shows that it terminates these pods.
-// The function returns [errJobStatusReset] if it wrote the status.
-func (r *Reconciler) withdrawSuspendedCondition(ctx context.Context, m member, a action) error {
-	if m.Job == nil || a != actionSuspend || m.IsSuspended() || m.lastStatus().SuspendedByRollcall {
-		return nil
+// The function reports whether it changed the status.
+func (m member) withdrawSuspendedCondition(changed *batchv1.Job) bool {
+	if m.IsSuspended() || m.lastStatus().SuspendedByRollcall {
+		return false
 	}
-	changed := m.Job.DeepCopy()
 	i := slices.IndexFunc(changed.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
 	})
 	if i < 0 {
-		return nil
+		return false
 	}
 	changed.Status.Conditions[i].Status = corev1.ConditionFalse
-	if err := r.patchJobStatus(ctx, m, changed); err != nil {
-		return fmt.Errorf("withdrawing the condition Suspended of %s: %w", m.Meta().Name, err)
-	}
-	return errJobStatusReset
-}
-
-// patchJobStatus writes the changed status of a Job over the version in the cache.
-func (r *Reconciler) patchJobStatus(ctx context.Context, m member, changed *batchv1.Job) error {
-	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})
-	return r.Client.Status().Patch(ctx, changed, patch, FieldOwner)
+	return true
 }
 
 // restartsCompleted reports whether the next attempt of a Job includes the ranks that have completed: always, unless
