@@ -19,10 +19,6 @@ const (
 	eventActionCheckService   = "CheckService"
 )
 
-func (r *Reconciler) recordNormal(w gang.Workload, reason gang.Reason, eventAction, note string, args ...any) {
-	r.recordEvent(w, corev1.EventTypeNormal, reason, eventAction, fmt.Sprintf(note, args...))
-}
-
 func (r *Reconciler) recordWarning(w gang.Workload, reason gang.Reason, eventAction, note string, args ...any) {
 	r.recordEvent(w, corev1.EventTypeWarning, reason, eventAction, fmt.Sprintf(note, args...))
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,11 +46,12 @@ func (r *Reconciler) observeQueue(ctx context.Context, g *observedGang) error {
 		return nil
 	}
 	g.queued.queue = first.Gang.Queue
-	switch _, err := r.Client.RESTMapper().RESTMapping(kueueWorkloadKind, kueue.Version.Version); {
-	case meta.IsNoMatchError(err):
-		g.queued.problem = "The API server does not serve Workloads of Kueue 0.15 or later"
+	isServed, err := r.servesKind(kueueWorkloadKind, kueue.Version.Version)
+	switch {
 	case err != nil:
-		return fmt.Errorf("discovering %s: %w", kueueWorkloadKind, err)
+		return err
+	case !isServed:
+		g.queued.problem = "The API server does not serve Workloads of Kueue 0.15 or later"
 	case !r.QueueGangs:
 		g.queued.problem = "Rollcall does not create Workloads of Kueue in this cluster"
 	}
@@ -177,7 +177,7 @@ func (r *Reconciler) suspendForQueue(ctx context.Context, g *observedGang) error
 		if !m.isSuspendable() {
 			continue
 		}
-		err := r.withdrawSuspendedCondition(ctx, m, actionSuspend)
+		err := r.resetJobStatus(ctx, m, actionSuspend)
 		if err == nil {
 			suspended := m.DeepCopy()
 			attempt.Suspend(suspended)
@@ -230,7 +230,9 @@ func (r *Reconciler) resumeFromQueue(ctx context.Context, g *observedGang, next 
 	if len(suspended) == 0 || slices.ContainsFunc(suspended, member.isResetPending) {
 		return nil
 	}
-	return r.useWholes(ctx, suspended, func(whole []member) error { return r.resumeWholes(ctx, g, whole, next) })
+	return useWholes(ctx, suspended, r.readForQueue, func(whole []member) error {
+		return r.resumeWholes(ctx, g, whole, next)
+	})
 }
 
 // resumeWholes resumes the given whole members.
@@ -285,14 +287,6 @@ func (r *Reconciler) changeQueueStatus(
 		return fmt.Errorf("writing the status of the Workload %s: %w", changed.GetName(), err)
 	}
 	return nil
-}
-
-// childStatus returns why a gang waits for its queue or for its key pair; the zero value if it does not.
-func (r *Reconciler) childStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
-	if status := r.queueStatus(g, next); status.Reason != "" {
-		return status
-	}
-	return r.keyPairStatus(g, next)
 }
 
 // queueMessageInterval is the minimum interval at which the status of a waiting gang follows the words of its queue,

@@ -68,7 +68,11 @@ func (r *Reconciler) ensureHostOrder(ctx context.Context, g *observedGang, next 
 func (r *Reconciler) listBoundHosts(ctx context.Context, g *observedGang, own gang.Gang) ([]hostfile.Host, error) {
 	var hosts []hostfile.Host
 	for _, host := range own.HostMembers() {
-		pods, err := r.listMemberPods(ctx, g, host.WorkloadName)
+		m := g.findMember(host.WorkloadName)
+		if m == nil || !m.IsInjected() {
+			return nil, nil
+		}
+		pods, err := r.listPods(ctx, m.Meta().Namespace, m.Meta().UID)
 		if err != nil {
 			return nil, err
 		}
@@ -107,16 +111,6 @@ func (r *Reconciler) orderHosts(ctx context.Context, hosts []hostfile.Host, own 
 		hosts[i].Location = append(location, name)
 	}
 	return hostfile.FormatOrder(hosts, own.Launcher.RunAsWorker), nil
-}
-
-// listMemberPods returns the pods of a member of the gang; nil if it does not exist.
-func (r *Reconciler) listMemberPods(ctx context.Context, g *observedGang, workload string) ([]corev1.Pod, error) {
-	for _, m := range g.Members {
-		if m.IsInjected() && m.Meta().Name == workload {
-			return r.listPods(ctx, m.Meta().Namespace, m.Meta().UID)
-		}
-	}
-	return nil, nil
 }
 
 // writeHostOrder creates or updates the ConfigMap with the order of bound hosts. It never changes a ConfigMap that

@@ -34,17 +34,13 @@ type observedGang struct {
 	multiWorkload bool
 	// hasMoreWorkloads is true if a pass did not parse all workloads with the name of the gang.
 	hasMoreWorkloads bool
-	// rejection is the last request of the gang's children that the API server rejected in this pass;
-	// empty if there is none.
-	rejection string
+	// childProblem is why the gang does not have all of its children: a request that the API server rejected, or else a
+	// PodGroup that cannot be created. It is the zero value if there is no problem.
+	childProblem lifecycle.Status
 	// queued is the place of the gang in a queue.
 	queued queuedGang
-	// podGroupProblem describes why the gang has no PodGroup; empty if it has or needs none.
-	podGroupProblem string
-	// violation describes how the gang violates the policy of the cluster; empty if it does not.
-	violation string
-	// findings are the violations of the policy in any mode.
-	findings []memberFinding
+	// judgment is what the policy of the cluster says about the gang.
+	judgment
 }
 
 // member is an existing workload of a gang. Its Result is nil, too, if the workload was admitted without
@@ -241,12 +237,19 @@ func listUIDs(workloads []member) []types.UID {
 // observeWorkload returns the observation of the member with the name of a workload, and false if there
 // is none.
 func (g *observedGang) observeWorkload(name string) (lifecycle.Observation, bool) {
-	for _, m := range g.Members {
-		if m.Meta().Name == name {
-			return m.observeStatus(), true
-		}
+	if m := g.findMember(name); m != nil {
+		return m.observeStatus(), true
 	}
 	return lifecycle.Observation{}, false
+}
+
+// findMember returns the member with the name of a workload; nil if it does not exist.
+func (g *observedGang) findMember(workload string) *member {
+	i := slices.IndexFunc(g.Members, func(m member) bool { return m.Meta().Name == workload })
+	if i < 0 {
+		return nil
+	}
+	return &g.Members[i]
 }
 
 // newSingleWorkloadGang returns the gang of one workload. If an injected workload cannot be parsed,

@@ -37,7 +37,10 @@ func (r *Reconciler) checkMembership(ctx context.Context, g *observedGang) (life
 		g.pass.handleError(err)
 		return lifecycle.Status{}, false
 	}
-	if conflicts := roster.FindConflicts(append(g.memberSpecs(), specs...)); len(conflicts) > 0 {
+	for _, m := range g.Members {
+		specs = append(specs, m.Spec())
+	}
+	if conflicts := roster.FindConflicts(specs); len(conflicts) > 0 {
 		return lifecycle.Status{Reason: gang.ReasonMemberConflict, Message: conflictMessage(conflicts)}, true
 	}
 	message := g.memberStates.Describe(lifecycle.Pending)
@@ -49,15 +52,6 @@ func (r *Reconciler) checkMembership(ctx context.Context, g *observedGang) (life
 
 func conflictMessage(conflicts []string) string {
 	return "The workloads of the gang have conflicting settings: " + strings.Join(conflicts, "; ")
-}
-
-// memberSpecs returns the settings of the gang in each existing workload.
-func (g *observedGang) memberSpecs() []roster.MemberSpec {
-	var out []roster.MemberSpec
-	for _, m := range g.Members {
-		out = append(out, m.Spec())
-	}
-	return out
 }
 
 // findMisplacedMembers returns workloads that are probably missing members: workloads of the right name

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/kueue"
@@ -25,9 +26,14 @@ func (r *Reconciler) isManagedByQueue(w gang.Workload) (bool, error) {
 	if w.QueueName() == "" || !lifecycle.ReadStatus(w).SuspendedByRollcall {
 		return w.QueueName() != "", nil
 	}
-	_, err := r.Client.RESTMapper().RESTMapping(kueueWorkloadKind)
+	return r.servesKind(kueueWorkloadKind)
+}
+
+// servesKind reports whether the API server serves one of the versions of a kind, or any version without an argument.
+func (r *Reconciler) servesKind(kind schema.GroupKind, versions ...string) (bool, error) {
+	_, err := r.Client.RESTMapper().RESTMapping(kind, versions...)
 	if err != nil && !meta.IsNoMatchError(err) {
-		return false, fmt.Errorf("discovering %s: %w", kueueWorkloadKind, err)
+		return false, fmt.Errorf("discovering %s: %w", kind, err)
 	}
 	return err == nil, nil
 }

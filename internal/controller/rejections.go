@@ -43,7 +43,7 @@ func isRejected(err error) bool {
 // childRejection is the rejection of a child object of a gang. The zero value means that no child was
 // rejected.
 type childRejection struct {
-	message string
+	problem lifecycle.Status
 	// nextTime is when the request is repeated.
 	nextTime time.Time
 }
@@ -53,7 +53,7 @@ type childRejection struct {
 func (r *Reconciler) ensureChildrenOrReport(ctx context.Context, g *observedGang, next lifecycle.State) error {
 	s, now := g.pass.session, r.Clock.Now()
 	if delay := s.rejection.nextTime.Sub(now); delay > 0 {
-		g.rejection = s.rejection.message
+		g.childProblem = s.rejection.problem
 		g.pass.requeueAfter(delay)
 		return nil
 	}
@@ -63,10 +63,20 @@ func (r *Reconciler) ensureChildrenOrReport(ctx context.Context, g *observedGang
 		return err
 	}
 	log.FromContext(ctx).Info("API server rejected a child object", "error", err.Error())
-	g.rejection = rejectionMessage(err, rejectionRetryInterval)
-	s.rejection = childRejection{message: g.rejection, nextTime: now.Add(rejectionRetryInterval)}
+	g.childProblem = lifecycle.Status{
+		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, rejectionRetryInterval),
+	}
+	s.rejection = childRejection{problem: g.childProblem, nextTime: now.Add(rejectionRetryInterval)}
 	g.pass.requeueAfter(rejectionRetryInterval)
 	return nil
+}
+
+// childStatus returns why an active gang does not have all of its children; the zero value if it does.
+func (g *observedGang) childStatus(next lifecycle.State) lifecycle.Status {
+	if !next.Phase.Active() {
+		return lifecycle.Status{}
+	}
+	return g.childProblem
 }
 
 func rejectionMessage(err error, retryInterval time.Duration) string {

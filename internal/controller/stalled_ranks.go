@@ -52,15 +52,6 @@ func (s *session) recordStall(m member, last, next lifecycle.Status, now time.Ti
 	return s.recordReport(fmt.Sprintf("%s %s %d %t", gang.ReasonStalled, m.Meta().UID, next.Attempt, isReport))
 }
 
-// reportedStatus returns the reason and the message for what is only reported, and changes nothing: stalled ranks, or a
-// violated policy. It returns the zero value if there is neither.
-func (r *Reconciler) reportedStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
-	if status := r.stallStatus(g, next); status.Reason != "" {
-		return status
-	}
-	return g.policyStatus(next.Phase)
-}
-
 // formatRanks returns ranks as the subject of a sentence.
 func formatRanks(ranks []int32) string {
 	if len(ranks) == 1 {
