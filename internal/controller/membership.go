@@ -55,7 +55,7 @@ func conflictMessage(conflicts []string) string {
 }
 
 // findMisplacedMembers returns workloads that are probably missing members: workloads of the right name
-// that are in no gang or in another gang, or members in another namespace.
+// that are in no gang or in another gang.
 func (r *Reconciler) findMisplacedMembers(
 	ctx context.Context, g *observedGang, missing []gang.Member,
 ) ([]roster.MemberSpec, error) {
@@ -75,10 +75,7 @@ func (r *Reconciler) findMisplacedMembers(
 			out = append(out, spec)
 		}
 	}
-	if len(out) > 0 || len(g.EarlierRun) > 0 { // a member of an earlier run explains why one is missing
-		return out, nil
-	}
-	return r.findInOtherNamespaces(ctx, g, missing)
+	return out, nil
 }
 
 // describeMisplacedMember returns the settings of the gang in a workload that has the name of a missing
@@ -97,53 +94,4 @@ func (r *Reconciler) describeMisplacedMember(w gang.Workload) (roster.MemberSpec
 		spec.Problem = "has spec.managedBy, so Rollcall does not manage it; remove the field and recreate the workload"
 	}
 	return spec, nil
-}
-
-// findInOtherNamespaces returns missing members that exist in another namespace. The workloads there
-// must describe the same gang and must all be missing here, so that two teams with gangs of the same
-// name do not see each other. The result does not name the namespace, which can belong to another
-// tenant. A workload in another namespace does not cause a pass, so the search is repeated.
-func (r *Reconciler) findInOtherNamespaces(
-	ctx context.Context, g *observedGang, missing []gang.Member,
-) ([]roster.MemberSpec, error) {
-	own := g.firstResult().Gang
-	g.pass.requeueAfter(retryInterval(r.Clock.Since(g.primaryMember().Meta().CreationTimestamp.Time)))
-	workloads, err := r.listWorkloads(ctx, indexMultiWorkload, "", own.Name)
-	if err != nil {
-		return nil, err
-	}
-	byNamespace := map[string][]gang.Workload{}
-	for _, w := range workloads {
-		if namespace := w.Meta().Namespace; namespace != own.Namespace && w.Meta().DeletionTimestamp == nil {
-			byNamespace[namespace] = append(byNamespace[namespace], w)
-		}
-	}
-	var out []roster.MemberSpec
-	for _, others := range byNamespace {
-		if slices.ContainsFunc(others, func(w gang.Workload) bool { return !r.isMissingMember(w, own, missing) }) {
-			continue
-		}
-		for _, w := range others {
-			spec := roster.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name,
-				Problem: "is in another namespace; create all workloads of a gang in one namespace"}
-			if !slices.ContainsFunc(out, func(o roster.MemberSpec) bool { return o.String() == spec.String() }) {
-				out = append(out, spec)
-			}
-		}
-	}
-	return out, nil
-}
-
-// isMissingMember reports whether a workload in another namespace would be one of the missing members
-// of the gang.
-func (r *Reconciler) isMissingMember(w gang.Workload, own gang.Gang, missing []gang.Member) bool {
-	if !slices.ContainsFunc(missing, func(m gang.Member) bool { return m.WorkloadName == w.Meta().Name }) {
-		return false
-	}
-	other := roster.ReadMember(r.Engine, w)
-	if other.Err != nil {
-		return false
-	}
-	spec := roster.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name, Gang: *other.Gang()}
-	return len(roster.FindConflicts([]roster.MemberSpec{{Gang: own}, spec})) == 0
 }
