@@ -56,10 +56,10 @@ func decisionMutants() []mutant {
 		}},
 	}, {
 		name: "the pods of a lost node are not a failure", sequence: "a gang restarts when a node",
-		edits: []edit{{"failure/lost_node.go", "if c.IgnoresLostNodes ||", "if true || c.IgnoresLostNodes ||"}},
+		edits: []edit{{"failure/hardware.go", "if c.IgnoresLostNodes ||", "if true || c.IgnoresLostNodes ||"}},
 	}, {
 		name:  "a lost node is a reason for each attempt",
-		edits: []edit{{"failure/lost_node.go", "|| !lost.After(c.AttemptStartTime) {", "{"}},
+		edits: []edit{{"failure/hardware.go", "|| !lost.After(c.AttemptStartTime) {", "{"}},
 	}, {
 		name: "a decision because of a lost node is forgotten", sequence: "a node returns while",
 		edits: []edit{{"lifecycle/memory.go", "|| !d.firstFailure.IsDisruption() &&", "|| d.firstFailure != nil ||"}},
@@ -109,12 +109,12 @@ func decisionMutants() []mutant {
 	}, {
 		name: "an unhealthy device is a failure at once", sequence: "a device recovers",
 		edits: []edit{{
-			"lifecycle/unhealthy_devices.go", "unhealthyPeriod = 10 * time.Second", "unhealthyPeriod = time.Second",
+			"lifecycle/memory.go", "unhealthyPeriod = 10 * time.Second", "unhealthyPeriod = time.Second",
 		}},
 	}, {
 		name: "the time of a device that recovered counts", sequence: "a device recovers",
 		edits: []edit{{
-			"lifecycle/unhealthy_devices.go", "observed := map[types.UID]time.Time{}",
+			"lifecycle/memory.go", "observed := map[types.UID]time.Time{}",
 			"observed := m.unhealthyPods\n\tif observed == nil {\n\t\tobserved = map[types.UID]time.Time{}\n\t}",
 		}},
 	}, {
