@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -140,6 +141,11 @@ func isChildOf(have metav1.Object, gangName string) bool {
 	return labels[gang.LabelGang] == gangName && labels[injectors.LabelManagedBy] == injectors.ManagedBy
 }
 
+// isOwnedBy reports whether an owner of an object has a UID.
+func isOwnedBy(o metav1.Object, uid types.UID) bool {
+	return slices.ContainsFunc(o.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == uid })
+}
+
 // acceptUserService reports a conflict on each member for which a Service of the user does not resolve
 // the names of the ranks. It never changes the Service.
 func (r *Reconciler) acceptUserService(g *observedGang, have *corev1.Service) error {
@@ -172,10 +178,8 @@ func (m member) publishedRanks() gang.PublishedRanks {
 // the gangs would overwrite the ports alternately. The Service is headless, so its ports affect only
 // SRV records: ranks connect to the port of their own gang.
 func (r *Reconciler) keepSharedPorts(g *observedGang, have, want *corev1.Service) {
-	isOwnedByGang := func(o metav1.OwnerReference) bool {
-		return slices.ContainsFunc(want.OwnerReferences, func(own metav1.OwnerReference) bool { return own.UID == o.UID })
-	}
-	isShared := slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool { return !isOwnedByGang(o) })
+	isOther := func(o metav1.OwnerReference) bool { return !isOwnedBy(want, o.UID) }
+	isShared := slices.ContainsFunc(have.OwnerReferences, isOther)
 	if !isShared || equality.Semantic.DeepEqual(have.Spec.Ports, want.Spec.Ports) {
 		return
 	}
@@ -204,7 +208,7 @@ func keepPublishedRanks(have, want *corev1.Service) {
 func (r *Reconciler) updateService(ctx context.Context, have, want *corev1.Service) error {
 	before := have.DeepCopy()
 	for _, owner := range want.OwnerReferences {
-		if !slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+		if !isOwnedBy(have, owner.UID) {
 			have.OwnerReferences = append(have.OwnerReferences, owner)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -119,10 +118,7 @@ func (g *observedGang) isQueueOutdated() bool {
 	if w == nil || state.Phase.Terminal() {
 		return false
 	}
-	isOwner := func(m member) bool {
-		isSame := func(o metav1.OwnerReference) bool { return o.UID == m.Meta().UID }
-		return slices.ContainsFunc(w.GetOwnerReferences(), isSame)
-	}
+	isOwner := func(m member) bool { return isOwnedBy(w, m.Meta().UID) }
 	return g.queued.status.Finished || w.GetDeletionTimestamp() != nil || !slices.ContainsFunc(g.Members, isOwner) ||
 		!kueue.IsFor(w, g.podSets(g.Members), len(g.memberStates), g.queued.queue)
 }

@@ -217,11 +217,12 @@ func CompactPod(o any) (any, error) {
 // newCompactPod returns the compact form of a trimmed pod. Texts that many pods have in common share their
 // memory.
 func newCompactPod(trimmed *corev1.Pod) *compactPod {
-	out := &compactPod{
-		ObjectMeta: trimmed.ObjectMeta,
-		owner:      unique.Make(controllerOf(trimmed)),
-		nodeName:   intern(trimmed.Spec.NodeName),
+	out := &compactPod{ObjectMeta: trimmed.ObjectMeta, nodeName: intern(trimmed.Spec.NodeName)}
+	var owner metav1.OwnerReference
+	if len(trimmed.OwnerReferences) > 0 {
+		owner = trimmed.OwnerReferences[0]
 	}
+	out.owner = unique.Make(owner)
 	out.Namespace, out.Labels, out.OwnerReferences = intern(trimmed.Namespace), nil, nil
 	for i, key := range cachedLabels {
 		out.labels[i] = intern(trimmed.Labels[key])
@@ -254,14 +255,6 @@ func (d *podDetails) limitMemory() {
 		shorten(&status.Conditions[i].Reason)
 		shorten(&status.Conditions[i].Message)
 	}
-}
-
-// controllerOf returns the owner of a trimmed pod, which has at most one; the zero value without an owner.
-func controllerOf(trimmed *corev1.Pod) metav1.OwnerReference {
-	if len(trimmed.OwnerReferences) == 0 {
-		return metav1.OwnerReference{}
-	}
-	return trimmed.OwnerReferences[0]
 }
 
 // newReadyStatus returns the status of a trimmed pod that is ready.

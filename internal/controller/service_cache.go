@@ -100,18 +100,6 @@ type recentService struct {
 	readTime time.Time
 }
 
-// findService returns a Service that was read or created within [serviceRetryInterval]; nil if there is none. The cache
-// contains neither the Services of users nor those that were just created, and a gang that starts has several passes
-// per second.
-func (s *sessions) findService(key client.ObjectKey, now time.Time) *corev1.Service {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if found, ok := s.services[key]; ok && now.Before(found.readTime.Add(serviceRetryInterval)) {
-		return found.service.DeepCopy()
-	}
-	return nil
-}
-
 // rememberService records what the cache would keep of a Service. It drops the Services that are not recent.
 func (s *sessions) rememberService(service *corev1.Service, now time.Time) {
 	trimmed, _ := TrimService(service.DeepCopy()) // never fails
@@ -133,16 +121,23 @@ func (s *sessions) forgetService(key client.ObjectKey) {
 	delete(s.services, key)
 }
 
-// findService returns a Service of the cache, or one that was read or created recently. It returns nil if
-// neither exists.
+// findService returns a Service of the cache, or one that was read or created within [serviceRetryInterval]; nil if
+// neither exists. The cache contains neither the Services of users nor those that were just created, and a gang that
+// starts has several passes per second.
 func (r *Reconciler) findService(ctx context.Context, key client.ObjectKey) (*corev1.Service, error) {
 	service := &corev1.Service{}
 	err := r.Client.Get(ctx, key, service)
 	switch {
-	case apierrors.IsNotFound(err):
-		return r.sessions.findService(key, r.Clock.Now()), nil
-	case err != nil:
+	case err == nil:
+		return service, nil
+	case !apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("reading the Service %s: %w", key.Name, err)
 	}
-	return service, nil
+	r.sessions.mu.Lock()
+	defer r.sessions.mu.Unlock()
+	found, ok := r.sessions.services[key]
+	if !ok || !r.Clock.Now().Before(found.readTime.Add(serviceRetryInterval)) {
+		return nil, nil
+	}
+	return found.service.DeepCopy(), nil
 }

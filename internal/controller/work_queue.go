@@ -10,12 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// lastPass is the time of the last pass of a gang and the number of pods that it read.
-type lastPass struct {
-	passTime time.Time
-	podCount int
-}
-
 // The delay between two passes that events of pods cause is proportional to the number of pods, so that the
 // cost of a start or a termination is, too. The maximum is not noticeable for a gang of 4,000 ranks, whose pods
 // take far longer to start.
@@ -29,7 +23,7 @@ func (s *sessions) recordPass(req Request, pods int, now time.Time) {
 	session := s.forRequest(req)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	session.lastPass = lastPass{now, pods}
+	session.lastPassTime, session.lastPodCount = now, pods
 }
 
 // remainingDelay returns how long the next pass that an event of a pod causes must wait; 0 if it may start now. While a
@@ -43,8 +37,8 @@ func (s *sessions) remainingDelay(req Request, now time.Time) time.Duration {
 	if session == nil {
 		return 0
 	}
-	delay := min(time.Duration(session.lastPass.podCount)*delayPerPod, maxPodEventDelay)
-	return max(0, session.lastPass.passTime.Add(delay).Sub(now))
+	delay := min(time.Duration(session.lastPodCount)*delayPerPod, maxPodEventDelay)
+	return max(0, session.lastPassTime.Add(delay).Sub(now))
 }
 
 // PodEventDelay returns how long the pass that an event of a pod causes must wait; 0 if it may start now.

@@ -83,11 +83,6 @@ func (c Context) Select(failures []*Failure) *Failure {
 	return first
 }
 
-// IsTrainingContainer reports whether a name is that of a training container. No names stand for all containers.
-func IsTrainingContainer(name string, trainingContainers []string) bool {
-	return len(trainingContainers) == 0 || slices.Contains(trainingContainers, name)
-}
-
 // podClass determines where the failure of a pod is looked for.
 type podClass int
 

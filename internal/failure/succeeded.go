@@ -51,3 +51,8 @@ func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 	}
 	return succeeded > 0
 }
+
+// IsTrainingContainer reports whether a name is that of a training container. No names stand for all containers.
+func IsTrainingContainer(name string, trainingContainers []string) bool {
+	return len(trainingContainers) == 0 || slices.Contains(trainingContainers, name)
+}

@@ -107,8 +107,8 @@ func (m *Memory) Confirm(last, next State, snapshot Snapshot) (delay time.Durati
 	if delay := last.remainingRepeatBackoff(next, snapshot.Now); delay > 0 {
 		return delay, false
 	}
-	wait := last.staleCacheDelay(next.FirstFailure, snapshot)
-	if delay := RemainingDelay(&m.staleCacheTime, isDecision && wait > 0, wait, snapshot.Now); delay > 0 {
+	isStale := isDecision && last.mayFollowStaleCache(next.FirstFailure, snapshot)
+	if delay := RemainingDelay(&m.staleCacheTime, isStale, maxStaleCacheDelay, snapshot.Now); delay > 0 {
 		return delay, false
 	}
 	isFailing := isDecision && next.Phase == Failed && snapshot.Members.Phase(last.Phase) != Failed

@@ -94,7 +94,16 @@ func isNewerPod(a, b *corev1.Pod) bool {
 // succeeded or missing.
 func DescribeRank(pod *corev1.Pod, trainingContainers []string) (RankState, string) {
 	state := classifyRank(pod, trainingContainers)
-	return state, notReadyReason(state, pod, trainingContainers)
+	switch state {
+	case RankFailed:
+		return state, failureReason(pod, trainingContainers)
+	case RankPending:
+		return state, pendingReason(pod)
+	case RankTerminating:
+		return state, terminatingReason(pod)
+	default:
+		return state, ""
+	}
 }
 
 // classifyRank returns the state of the rank of a pod, which may be nil. A terminating pod is never
@@ -132,20 +141,6 @@ func anyTrainingContainerFailed(pod *corev1.Pod, trainingContainers []string) bo
 		}
 		return terminated != nil && terminated.ExitCode != 0 && failure.IsTrainingContainer(c.Name, trainingContainers)
 	})
-}
-
-// notReadyReason returns the reason for a state that [classifyRank] returned for the same pod.
-func notReadyReason(state RankState, pod *corev1.Pod, trainingContainers []string) string {
-	switch state {
-	case RankFailed:
-		return failureReason(pod, trainingContainers)
-	case RankPending:
-		return pendingReason(pod)
-	case RankTerminating:
-		return terminatingReason(pod)
-	default:
-		return ""
-	}
 }
 
 // failureReason returns the text of the failure that the gang would record for the pod, without

@@ -50,32 +50,22 @@ func (s State) unobservedFailures(snapshot Snapshot) int32 {
 	return max(counted, snapshot.ReplacedPods)
 }
 
-// staleCacheDelay returns how long a failure must hold before it counts, because the cache of the Jobs may be ahead of
-// that of the pods. A Job of the first attempt may count a completed rank whose pod the cache does not contain yet.
-func (s State) staleCacheDelay(f *failure.Failure, snapshot Snapshot) time.Duration {
+// mayFollowStaleCache reports whether a failure may only seem to exist, because the cache of the Jobs may be ahead of that
+// of the pods. It must hold for [maxStaleCacheDelay] before it counts: a completed rank that a Job of the first attempt
+// counts and whose pod the cache does not contain yet, and failed pods that seem to be gone although the Jobs, by their
+// finalizers, have yet to count them, or although the failed pods and those that run are more than the ranks.
+func (s State) mayFollowStaleCache(f *failure.Failure, snapshot Snapshot) bool {
 	switch {
 	case f == nil:
-		return 0
+		return false
 	case f.Reason == failure.ReasonUnobserved:
-		return s.unobservedFailureDelay(snapshot)
-	case f.Reason == failure.ReasonRankLost && s.Attempt == 0 && !s.wereAllReady():
-		return maxStaleCacheDelay
+		n := s.unobservedFailures(snapshot)
+		seemsToRun := n+snapshot.OriginalPods > snapshot.JobRanks
+		seemsUncounted := snapshot.FirstFailure != nil && n <= snapshot.UncountedFailures
+		return n > 0 && (seemsToRun || seemsUncounted)
 	default:
-		return 0
+		return f.Reason == failure.ReasonRankLost && s.Attempt == 0 && !s.wereAllReady()
 	}
-}
-
-// unobservedFailureDelay returns how long failed pods must seem to be gone before they count. The cache of the Jobs may
-// be ahead of that of the pods: the Jobs then count a failed pod that, by its finalizer, they have yet to count. Or
-// they count one that still seems to run, so the failed pods and those that run are more than the ranks.
-func (s State) unobservedFailureDelay(snapshot Snapshot) time.Duration {
-	n := s.unobservedFailures(snapshot)
-	seemsToRun := n+snapshot.OriginalPods > snapshot.JobRanks
-	seemsUncounted := snapshot.FirstFailure != nil && n <= snapshot.UncountedFailures
-	if n > 0 && (seemsToRun || seemsUncounted) {
-		return maxStaleCacheDelay
-	}
-	return 0
 }
 
 // hasLostRanks reports whether an attempt cannot produce all ranks. Earlier builds did not record the

@@ -183,7 +183,7 @@ func formerBuilds() []mutant {
 	}, {
 		name: "N8 a resize that is forbidden is not reported", sequence: "24 ",
 		edits: []edit{
-			{"controller/resize.go", "isDenied || isRejected(err)", "isDenied"},
+			{"controller/resize.go", "!isDenied && !isRejected(err)", "!isDenied"},
 			{"lifecycle/rollout.go", "return isResized && !w.ResizeOverdue", "return isResized"},
 		},
 	}, {
