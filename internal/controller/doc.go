@@ -64,15 +64,14 @@
 //   - server_clock.go: the time of the API server
 //   - session.go: what the reconciler remembers between two passes
 //   - namespaces.go: the namespaces whose gangs are reconciled
-//   - members.go: a gang and its members
-//   - candidates.go: the workloads among which the members are searched
+//   - members.go: a gang and its members, and the workloads among which they are searched
 //
 // What a pass reads:
 //
 //   - observe.go: the pods of a gang, and the members in the API server before a decision
 //   - whole_workloads.go: members with the fields that the cache does not contain, within a bound of memory
 //   - node_ledger.go: the nodes on which gangs failed first, over all gangs
-//   - kueue.go: Workloads of Kueue, and whether a queue resumes a workload
+//   - kueue.go: Workloads of Kueue: their watch and their content, and whether a queue resumes a workload
 //   - membership.go: missing members, members with different settings, and workloads that are not members
 //   - stalled_ranks.go: ranks that make no progress, and the log of rank 0
 //   - launcher_hosts.go: whether a launcher reached its workers
@@ -81,12 +80,11 @@
 // What a pass changes:
 //
 //   - drained_pods.go: untracks a drained pod, so that its Job does not complete
-//   - actions.go: suspends, resumes, completes and fails members
+//   - actions.go: suspends, resumes, completes and fails members, and deletes the pods of a finished gang
 //   - job_status.go: resets the status of a Job before the Job is resumed
 //   - resize.go: injects a StatefulSet again after it was scaled
-//   - clean_pods.go: deletes the pods of a finished gang
 //   - children.go, keypair.go: the Service and the Secret of a gang
-//   - gang_queue.go, queue_workload.go: a gang of several workloads in a queue of Kueue, and its Workload
+//   - gang_queue.go: a gang of several workloads in a queue of Kueue
 //   - pod_group.go: the PodGroup of a gang that its scheduler places as one
 //   - host_order.go: the ConfigMap with the order of a launcher's hosts, by the labels of their nodes
 //   - isolation.go: the attempt that the Service selects after a node was lost
