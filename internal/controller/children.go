@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,11 +28,6 @@ var (
 	// errChildChanging means that a member or a child of the gang is being deleted or was changed during the pass.
 	errChildChanging = errors.New("a member or a child of the gang is being deleted or changed")
 )
-
-// serviceRetryInterval is the interval at which a conflicting Service is read again. Services of users
-// are not watched, which keeps the cache small. A user who deletes the conflicting Service waits for
-// half of the interval on average.
-const serviceRetryInterval = 30 * time.Second
 
 // ensureChildren creates the objects to which the workloads refer. All members own them, so that they
 // are deleted with the last member.

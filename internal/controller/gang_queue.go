@@ -55,7 +55,7 @@ func (r *Reconciler) observeQueue(ctx context.Context, g *observedGang) error {
 		g.queued.problem = "Rollcall does not create Workloads of Kueue in this cluster"
 	}
 	if g.queued.isUnknown = g.queued.problem != ""; g.queued.isUnknown {
-		g.pass.requeueAfter(rejectionRetryInterval)
+		g.pass.requeueAfter(obstacleRetryInterval)
 		return nil
 	}
 	w, err := r.readQueueWorkload(ctx, g)
@@ -65,7 +65,7 @@ func (r *Reconciler) observeQueue(ctx context.Context, g *observedGang) error {
 	if w != nil && !isChildOf(w, first.Gang.Name) {
 		g.queued.problem = fmt.Sprintf("The Workload %s is not of this gang. Delete it, or name the gang with the label %s",
 			w.GetName(), gang.LabelGang)
-		g.pass.requeueAfter(rejectionRetryInterval)
+		g.pass.requeueAfter(obstacleRetryInterval)
 		w = nil
 	}
 	g.queued.workload = w

@@ -62,7 +62,7 @@ func (r *Reconciler) isolateAttempt(
 	}
 	shared, err := r.isSharedByActiveGang(ctx, g, have)
 	if shared && mustSelectOne {
-		g.pass.requeueAfter(serviceRetryInterval) // the end of another gang causes no pass
+		g.pass.requeueAfter(obstacleRetryInterval) // the end of another gang causes no pass
 	}
 	if err != nil || shared {
 		return err

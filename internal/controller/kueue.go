@@ -24,10 +24,6 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
-// queueDiscoveryInterval is the interval at which the Workloads of Kueue are looked for. An administrator can install
-// Kueue at any time.
-const queueDiscoveryInterval = 30 * time.Second
-
 // queueWatch watches the Workloads of gangs. The cache of a manager fails if the API server does not serve a kind, so
 // the watch is separate. It is nil in a cluster in which Rollcall creates no Workloads.
 type queueWatch struct {
@@ -83,7 +79,7 @@ func (w *queueWatch) start(ctx context.Context, queue workqueue.TypedRateLimitin
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(queueDiscoveryInterval):
+			case <-time.After(obstacleRetryInterval):
 			}
 		}
 	}()
@@ -136,7 +132,7 @@ func (r *Reconciler) createQueueWorkload(ctx context.Context, g *observedGang) e
 	})
 	if errors.Is(err, errTooMuchMemory) {
 		g.queued.problem = "The gang cannot wait in a queue: " + err.Error()
-		g.pass.requeueAfter(rejectionRetryInterval)
+		g.pass.requeueAfter(obstacleRetryInterval)
 		return nil
 	}
 	return err
@@ -165,8 +161,8 @@ func (r *Reconciler) createQueueWorkloadOf(ctx context.Context, g *observedGang,
 	}
 	err = r.Client.Create(ctx, w, FieldOwner)
 	if isRejected(err) {
-		g.queued.problem = rejectionMessage(err, rejectionRetryInterval)
-		g.pass.requeueAfter(rejectionRetryInterval)
+		g.queued.problem = rejectionMessage(err, obstacleRetryInterval)
+		g.pass.requeueAfter(obstacleRetryInterval)
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("creating the Workload %s: %w", w.GetName(), err)
@@ -195,7 +191,7 @@ func (r *Reconciler) findQueuePriority(
 	}
 	if class == nil {
 		g.queued.problem = fmt.Sprintf("The %s %s does not exist", kind.Kind, name)
-		g.pass.requeueAfter(rejectionRetryInterval)
+		g.pass.requeueAfter(obstacleRetryInterval)
 		return nil, nil
 	}
 	value, _, err := unstructured.NestedInt64(class.Object, "value")

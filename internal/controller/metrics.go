@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -175,20 +176,14 @@ func restartReason(f *failure.Failure) string {
 	case f.IsEviction():
 		return "evicted"
 	}
-	switch f.Reason {
-	case failure.ReasonPodDeleted, failure.ReasonMemberRecreated:
-		return "deleted"
-	case failure.ReasonNodeLost:
-		return "node_lost"
-	case failure.ReasonStartTimeout:
-		return "start_timeout"
-	case failure.ReasonScheduleTimeout:
-		return "schedule_timeout"
-	case failure.ReasonRankLost, failure.ReasonUnobserved:
-		return "unobserved"
-	default:
-		return "other"
-	}
+	return cmp.Or(reasonClasses[f.Reason], "other")
+}
+
+// reasonClasses contains the classes of failures of a gang or a pod.
+var reasonClasses = map[string]string{
+	failure.ReasonPodDeleted: "deleted", failure.ReasonMemberRecreated: "deleted", failure.ReasonNodeLost: "node_lost",
+	failure.ReasonStartTimeout: "start_timeout", failure.ReasonScheduleTimeout: "schedule_timeout",
+	failure.ReasonRankLost: "unobserved", failure.ReasonUnobserved: "unobserved",
 }
 
 // gangCollector counts the gangs in the cache of a Reconciler on each scrape, so that no counter has to follow them.

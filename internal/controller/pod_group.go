@@ -77,7 +77,7 @@ func (s *podGroupSync) nextCheck(g *observedGang, next lifecycle.State, want sch
 	case s.checkTime.IsZero():
 		return time.Time{}, true
 	case s.problem != "":
-		return s.checkTime.Add(rejectionRetryInterval), true
+		return s.checkTime.Add(obstacleRetryInterval), true
 	case s.attempt != next.Attempt || s.needsWrite(g, want):
 		return time.Time{}, true
 	case g.observed.Placement.Unbound > 0:

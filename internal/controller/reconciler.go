@@ -347,7 +347,7 @@ func (p *pass) handleError(err error) {
 		p.requeueAfter(conflictRetryDelay)
 	case isResolvedByNextEvent(err):
 	case errors.Is(err, errServiceConflict):
-		p.requeueAfter(serviceRetryInterval)
+		p.requeueAfter(obstacleRetryInterval)
 	case errors.Is(err, errChildChanging):
 		p.requeueAfter(time.Second)
 	default:

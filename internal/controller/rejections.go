@@ -15,12 +15,14 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
-// rejectionRetryInterval is the interval at which a rejected request is repeated. No event marks the
-// time at which an administrator changes a quota or a policy.
-const rejectionRetryInterval = 30 * time.Second
+// obstacleRetryInterval is the interval at which the reconciler looks again at what only somebody else can change: a
+// quota or a policy that rejects a request, a conflicting object, and an API that is not installed. No event marks the
+// change, because these objects are not watched, which keeps the cache small. A user who corrects one waits for half of
+// the interval on average.
+const obstacleRetryInterval = 30 * time.Second
 
 // errUpdateRejected skips a member whose change the API server rejected. The pass continues as for
-// [errJobStatusReset]. The request is repeated after [rejectionRetryInterval].
+// [errJobStatusReset]. The request is repeated after [obstacleRetryInterval].
 var errUpdateRejected = errors.New("the API server rejected a change of the member")
 
 // isRejected reports whether the API server rejected a request because of its content: a quota, an
@@ -64,10 +66,10 @@ func (r *Reconciler) ensureChildrenOrReport(ctx context.Context, g *observedGang
 	}
 	log.FromContext(ctx).Info("API server rejected a child object", "error", err.Error())
 	g.childProblem = lifecycle.Status{
-		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, rejectionRetryInterval),
+		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, obstacleRetryInterval),
 	}
-	s.rejection = childRejection{problem: g.childProblem, nextTime: now.Add(rejectionRetryInterval)}
-	g.pass.requeueAfter(rejectionRetryInterval)
+	s.rejection = childRejection{problem: g.childProblem, nextTime: now.Add(obstacleRetryInterval)}
+	g.pass.requeueAfter(obstacleRetryInterval)
 	return nil
 }
 
@@ -88,13 +90,13 @@ func rejectionMessage(err error, retryInterval time.Duration) string {
 // of the gang stays as it is, because the member is not in the state that the change would have led to.
 func (r *Reconciler) reportRejectedUpdate(ctx context.Context, g *observedGang, m member, err error) error {
 	log.FromContext(ctx).Info("API server rejected a change of a member", "member", m.Meta().Name, "error", err.Error())
-	g.pass.requeueAfter(rejectionRetryInterval)
+	g.pass.requeueAfter(obstacleRetryInterval)
 	last := m.lastStatus()
 	if last.Reason == gang.ReasonRequestRejected {
 		return errUpdateRejected // messages of quotas contain numbers that change
 	}
 	status := lifecycle.Status{
-		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, rejectionRetryInterval), State: g.lastState(),
+		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, obstacleRetryInterval), State: g.lastState(),
 	}
 	status.SuspendedByRollcall, status.MemberNodes = last.SuspendedByRollcall, last.MemberNodes
 	if status.LastTransitionTime.IsZero() {

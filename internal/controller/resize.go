@@ -84,9 +84,9 @@ func (r *Reconciler) handleRejectedResize(
 		return fmt.Errorf("reinjecting %s after a resize: %w", w.Meta().Name, err)
 	}
 	now := r.Clock.Now()
-	p.requeueAfter(rejectionRetryInterval)
+	p.requeueAfter(obstacleRetryInterval)
 	put(&s.resizes, w.Meta().UID, resizeRequest{
-		size: w.Ranks(), timeoutTime: now, nextTime: now.Add(rejectionRetryInterval),
+		size: w.Ranks(), timeoutTime: now, nextTime: now.Add(obstacleRetryInterval),
 	})
 	if !isRejectedBefore {
 		r.recordWarning(w, gang.ReasonResizeRejected, eventActionResize,

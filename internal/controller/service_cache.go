@@ -106,7 +106,7 @@ func (s *sessions) rememberService(service *corev1.Service, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other, found := range s.services {
-		if !now.Before(found.readTime.Add(serviceRetryInterval)) {
+		if !now.Before(found.readTime.Add(obstacleRetryInterval)) {
 			delete(s.services, other)
 		}
 	}
@@ -121,7 +121,7 @@ func (s *sessions) forgetService(key client.ObjectKey) {
 	delete(s.services, key)
 }
 
-// findService returns a Service of the cache, or one that was read or created within [serviceRetryInterval]; nil if
+// findService returns a Service of the cache, or one that was read or created within [obstacleRetryInterval]; nil if
 // neither exists. The cache contains neither the Services of users nor those that were just created, and a gang that
 // starts has several passes per second.
 func (r *Reconciler) findService(ctx context.Context, key client.ObjectKey) (*corev1.Service, error) {
@@ -136,7 +136,7 @@ func (r *Reconciler) findService(ctx context.Context, key client.ObjectKey) (*co
 	r.sessions.mu.Lock()
 	defer r.sessions.mu.Unlock()
 	found, ok := r.sessions.services[key]
-	if !ok || !r.Clock.Now().Before(found.readTime.Add(serviceRetryInterval)) {
+	if !ok || !r.Clock.Now().Before(found.readTime.Add(obstacleRetryInterval)) {
 		return nil, nil
 	}
 	return found.service.DeepCopy(), nil

@@ -40,7 +40,7 @@ func (r *Reconciler) syncState(ctx context.Context, g *observedGang, next lifecy
 		}
 		if err := r.syncMember(ctx, g, m, status); err != nil {
 			g.pass.handleError(err)
-			r.recordRejection(g, err, rejectionRetryInterval)
+			r.recordRejection(g, err, obstacleRetryInterval)
 			if g.isPrimaryMember(m) {
 				return
 			}

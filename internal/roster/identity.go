@@ -61,24 +61,8 @@ func FinishTime(w gang.Workload) time.Time {
 	return finished
 }
 
-// Identity determines which of the workloads with the name of a gang are the gang. The values are
-// indexes of the candidates of [Identify].
-type Identity struct {
-	// Members are the workloads over which Rollcall decides, in the order of the candidates.
-	Members []int
-	// EarlierRun are workloads of an earlier run.
-	EarlierRun []int
-	// Strangers are workloads that have the name of the gang, but no place in it.
-	Strangers []int
-	// Conflicts describes why the members do not form a gang; see [FindConflicts]. If it is not
-	// empty, Members contains all workloads that may be members, and nobody may act on any of them.
-	Conflicts []string
-	// StateSource is the member whose status is the state of the gang; -1 if no member has a status.
-	StateSource int
-}
-
-// Identify determines which candidates are the gang. The candidates are in the order of their ranks,
-// and at least one is required. docs/adr/0004-identity.md gives the reasons of these rules:
+// Identify determines which candidates are the gang, as a roster of their indexes. The candidates are in the order of
+// their ranks, and at least one is required. docs/adr/0004-identity.md gives the reasons of these rules:
 //
 //  1. A workload that finished before another candidate was created belongs to an earlier run, unless
 //     an active member records it.
@@ -91,8 +75,8 @@ type Identity struct {
 // serviceOwners are the UIDs of the owners of the Service; empty if they are not known.
 //
 // The cost is linear in the number of candidates, because anybody can create workloads.
-func Identify(candidates []Candidate, serviceOwners []types.UID) Identity {
-	id := Identity{StateSource: -1}
+func Identify(candidates []Candidate, serviceOwners []types.UID) Roster[int] {
+	var id Roster[int]
 	isOfEarlierRun := newEarlierRunFilter(candidates)
 	var current []int
 	for i := range candidates {
@@ -102,10 +86,9 @@ func Identify(candidates []Candidate, serviceOwners []types.UID) Identity {
 			current = append(current, i)
 		}
 	}
-	id.StateSource = findStateSource(candidates, current)
 	recorded := serviceOwners
-	if id.StateSource >= 0 {
-		recorded = candidates[id.StateSource].Recorded
+	if source := findStateSource(candidates, current); source >= 0 {
+		id.StateSource, recorded = &source, candidates[source].Recorded
 	}
 	isKnown := sets.New(recorded...)
 	known := slices.DeleteFunc(slices.Clone(current), func(i int) bool { return !isKnown.Has(candidates[i].UID) })

@@ -52,9 +52,15 @@ func (g Gang) StatusSource() Member {
 // Roster lists the workloads with the name of a gang of several workloads. T is what the caller knows of a
 // workload. All lists are in the order of the ranks.
 type Roster[T any] struct {
-	// Members, EarlierRun, Strangers and Conflicts are those of [Identity].
-	Members, EarlierRun, Strangers []T
-	Conflicts                      []string
+	// Members are the workloads over which Rollcall decides.
+	Members []T
+	// EarlierRun are workloads of an earlier run.
+	EarlierRun []T
+	// Strangers are workloads that have the name of the gang, but no place in it.
+	Strangers []T
+	// Conflicts describes why the members do not form a gang; see [FindConflicts]. If it is not
+	// empty, Members contains all workloads that may be members, and nobody may act on any of them.
+	Conflicts []string
 	// StateSource is the member whose status is the state of the gang; nil if no member has a status.
 	StateSource *T
 }
@@ -79,8 +85,8 @@ func New[T any](workloads []T, member func(T) Member, serviceOwners []types.UID)
 		Members: list(id.Members), EarlierRun: list(id.EarlierRun), Strangers: list(id.Strangers),
 		Conflicts: id.Conflicts,
 	}
-	if id.StateSource >= 0 {
-		r.StateSource = &workloads[id.StateSource]
+	if id.StateSource != nil {
+		r.StateSource = &workloads[*id.StateSource]
 	}
 	return r
 }
