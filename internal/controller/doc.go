@@ -29,7 +29,7 @@
 //  1. Each member: the spec is suspended, and the phase becomes Restarting (actions.go, status.go).
 //     The Event GangRestarting follows.
 //  2. pods/status of one drained pod per Job, in the same pass and only if pods were deleted: the
-//     pod is untracked, so that its Job cannot complete (drained_pods.go).
+//     pod is untracked, so that its Job cannot complete (job_status.go).
 //  3. jobs/status of each Job that has the condition GangRunning: the condition becomes False.
 //  4. jobs/status of each Job, when all pods have terminated and the back-off has elapsed, only if
 //     the start time or completed indexes remain: both are cleared (job_status.go).
@@ -56,14 +56,13 @@
 // When a pass runs, and for which workloads:
 //
 //   - reconciler.go: watches, and the steps of a pass
-//   - index.go: indexes of the cache, and the gangs that an event affects
+//   - index.go: indexes of the cache, the gangs that an event affects, and the namespaces whose gangs are reconciled
 //   - work_queue.go: the order in which waiting gangs are reconciled, and the delay of passes that events of pods cause
 //   - workload_cache.go, service_cache.go: the fields of workloads and Services that the cache keeps, and Services that
 //     it does not contain
 //   - pod_cache.go: the fields of pods that the cache keeps, and their form
 //   - server_clock.go: the time of the API server
 //   - session.go: what the reconciler remembers between two passes
-//   - namespaces.go: the namespaces whose gangs are reconciled
 //   - members.go: a gang and its members, and the workloads among which they are searched
 //
 // What a pass reads:
@@ -79,9 +78,9 @@
 //
 // What a pass changes:
 //
-//   - drained_pods.go: untracks a drained pod, so that its Job does not complete
 //   - actions.go: suspends, resumes, completes and fails members, and deletes the pods of a finished gang
-//   - job_status.go: resets the status of a Job before the Job is resumed
+//   - job_status.go: resets the status of a Job before the Job is resumed or suspended, and untracks a drained pod, so
+//     that its Job does not complete
 //   - resize.go: injects a StatefulSet again after it was scaled
 //   - children.go, keypair.go: the Service and the Secret of a gang
 //   - gang_queue.go: a gang of several workloads in a queue of Kueue

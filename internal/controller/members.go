@@ -129,30 +129,23 @@ func (g *observedGang) gangPolicies() gang.RestartRules {
 // controller, which writes their status, and whose pods can be in another cluster. The workloads of a
 // multi-workload gang are not copies.
 func (r *Reconciler) listGangs(ctx context.Context, req Request) ([]roster.Group, error) {
-	list := r.listSingleWorkload
+	frameworks := r.Engine.Frameworks()
+	var workloads []gang.Workload
+	var err error
 	if req.Gang != "" {
-		list = r.listMultiWorkloadMembers
+		workloads, err = r.listWorkloads(ctx, indexGang, req.Namespace, req.Gang)
+	} else {
+		workloads, err = r.listSingleWorkload(ctx, req)
 	}
-	workloads, err := list(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	workloads = slices.DeleteFunc(workloads, func(w gang.Workload) bool {
+		isOther := req.Gang != "" && !gang.IsMultiWorkloadMember(w, frameworks)
 		isDeleted := w.Meta().DeletionTimestamp != nil && !lifecycle.Observe(w).HasResult()
-		return isDeleted || w.IsManagedExternally()
+		return isOther || isDeleted || w.IsManagedExternally()
 	})
-	return roster.GroupWorkloads(workloads, r.Engine.Frameworks()), nil
-}
-
-// listMultiWorkloadMembers lists the workloads of a request for a multi-workload gang.
-func (r *Reconciler) listMultiWorkloadMembers(ctx context.Context, req Request) ([]gang.Workload, error) {
-	workloads, err := r.listWorkloads(ctx, indexGang, req.Namespace, req.Gang)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(workloads, func(w gang.Workload) bool {
-		return !gang.IsMultiWorkloadMember(w, r.Engine.Frameworks())
-	}), nil
+	return roster.GroupWorkloads(workloads, frameworks), nil
 }
 
 // listSingleWorkload returns the workload of a request for a gang of one workload. The result is empty

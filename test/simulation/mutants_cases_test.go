@@ -12,7 +12,7 @@ func decisionMutants() []mutant {
 	}, {
 		name: "completed indexes are not reset",
 		edits: []edit{{
-			"attempt/job_status.go", "hasCompleted := restartsCompleted &&", "hasCompleted := !restartsCompleted &&",
+			"attempt/attempt.go", "hasCompleted := restartsCompleted &&", "hasCompleted := !restartsCompleted &&",
 		}},
 	}, {
 		name: "disruptions use up restarts",
@@ -219,7 +219,7 @@ func formerBuilds() []mutant {
 		}},
 	}, {
 		name: "N20 drained pods stay tracked", sequence: "27 all ranks are drained and",
-		edits: []edit{{"controller/drained_pods.go", "for i, name := range names {", "for i, name := range names[:0] {"}},
+		edits: []edit{{"controller/job_status.go", "for i, name := range names {", "for i, name := range names[:0] {"}},
 	}, {
 		name: "N21a the clock of the machine decides about pods", sequence: "N21a ",
 		edits: []edit{{"controller/server_clock.go", "if !c.exceeds {", "if c.isMeasured {"}},
@@ -262,7 +262,7 @@ func formerBuilds() []mutant {
 		edits: []edit{{"lifecycle/evidence.go", "if w.StatefulSet != nil && completed.Len() > 0 {", "if false {"}},
 	}, {
 		name: "a drained pod counts while another member is suspended", sequence: "the master is drained while",
-		edits: []edit{{"controller/drained_pods.go", "next == lifecycle.Suspended && m.restartsCompleted()", "false"}},
+		edits: []edit{{"controller/job_status.go", "next == lifecycle.Suspended && m.restartsCompleted()", "false"}},
 	}, {
 		name: "a pod that was replaced during a suspension runs on", sequence: "a master that its Job replaced",
 		edits: []edit{{"lifecycle/evidence.go", "w.hasFormerPods(s.LastTransitionTime)", "false"}},
