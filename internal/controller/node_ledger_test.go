@@ -132,6 +132,7 @@ func TestSuspectCausesNoWrite(t *testing.T) {
 		w.nodeLedger.record(namespace, namespace, failures, testStartTime)
 	}
 	if w.reconcileOnce(t, torchRequest); len(w.nodeLedger.suspects(w.clock.Now())) != 1 || get() != before {
-		t.Errorf("%d suspects; the Job has version %s after the pass and %s before", len(w.nodeLedger.suspects(w.clock.Now())), get(), before)
+		t.Errorf("the suspects are %v; the Job has version %s after the pass and %s before",
+			w.nodeLedger.suspects(w.clock.Now()), get(), before)
 	}
 }

@@ -50,10 +50,10 @@ func (s State) unobservedFailures(snapshot Snapshot) int32 {
 	return max(counted, snapshot.ReplacedPods)
 }
 
-// mayFollowStaleCache reports whether a failure may only seem to exist, because the cache of the Jobs may be ahead of that
-// of the pods. It must hold for [maxStaleCacheDelay] before it counts: a completed rank that a Job of the first attempt
-// counts and whose pod the cache does not contain yet, and failed pods that seem to be gone although the Jobs, by their
-// finalizers, have yet to count them, or although the failed pods and those that run are more than the ranks.
+// mayFollowStaleCache reports whether a failure must hold for [maxStaleCacheDelay] before it counts, because the cache
+// of the Jobs may be ahead of that of the pods. A Job of the first attempt may count a completed rank whose pod the
+// cache does not contain yet. The Jobs may count a failed pod that, by its finalizer, they have yet to count. Or they
+// count one that still seems to run, so the failed pods and those that run are more than the ranks.
 func (s State) mayFollowStaleCache(f *failure.Failure, snapshot Snapshot) bool {
 	switch {
 	case f == nil:
