@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -28,11 +28,6 @@ var (
 	// errChildChanging means that a member or a child of the gang is being deleted or was changed during the pass.
 	errChildChanging = errors.New("a member or a child of the gang is being deleted or changed")
 )
-
-// serviceRetryInterval is the interval at which a conflicting Service is read again. Services of users
-// are not watched, which keeps the cache small. A user who deletes the conflicting Service waits for
-// half of the interval on average.
-const serviceRetryInterval = 30 * time.Second
 
 // ensureChildren creates the objects to which the workloads refer. All members own them, so that they
 // are deleted with the last member.
@@ -140,6 +135,11 @@ func isChildOf(have metav1.Object, gangName string) bool {
 	return labels[gang.LabelGang] == gangName && labels[injectors.LabelManagedBy] == injectors.ManagedBy
 }
 
+// isOwnedBy reports whether an owner of an object has a UID.
+func isOwnedBy(o metav1.Object, uid types.UID) bool {
+	return slices.ContainsFunc(o.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == uid })
+}
+
 // acceptUserService reports a conflict on each member for which a Service of the user does not resolve
 // the names of the ranks. It never changes the Service.
 func (r *Reconciler) acceptUserService(g *observedGang, have *corev1.Service) error {
@@ -172,10 +172,8 @@ func (m member) publishedRanks() gang.PublishedRanks {
 // the gangs would overwrite the ports alternately. The Service is headless, so its ports affect only
 // SRV records: ranks connect to the port of their own gang.
 func (r *Reconciler) keepSharedPorts(g *observedGang, have, want *corev1.Service) {
-	isOwnedByGang := func(o metav1.OwnerReference) bool {
-		return slices.ContainsFunc(want.OwnerReferences, func(own metav1.OwnerReference) bool { return own.UID == o.UID })
-	}
-	isShared := slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool { return !isOwnedByGang(o) })
+	isOther := func(o metav1.OwnerReference) bool { return !isOwnedBy(want, o.UID) }
+	isShared := slices.ContainsFunc(have.OwnerReferences, isOther)
 	if !isShared || equality.Semantic.DeepEqual(have.Spec.Ports, want.Spec.Ports) {
 		return
 	}
@@ -204,7 +202,7 @@ func keepPublishedRanks(have, want *corev1.Service) {
 func (r *Reconciler) updateService(ctx context.Context, have, want *corev1.Service) error {
 	before := have.DeepCopy()
 	for _, owner := range want.OwnerReferences {
-		if !slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+		if !isOwnedBy(have, owner.UID) {
 			have.OwnerReferences = append(have.OwnerReferences, owner)
 		}
 	}

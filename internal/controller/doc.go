@@ -29,7 +29,7 @@
 //  1. Each member: the spec is suspended, and the phase becomes Restarting (actions.go, status.go).
 //     The Event GangRestarting follows.
 //  2. pods/status of one drained pod per Job, in the same pass and only if pods were deleted: the
-//     pod is untracked, so that its Job cannot complete (drained_pods.go).
+//     pod is untracked, so that its Job cannot complete (job_status.go).
 //  3. jobs/status of each Job that has the condition GangRunning: the condition becomes False.
 //  4. jobs/status of each Job, when all pods have terminated and the back-off has elapsed, only if
 //     the start time or completed indexes remain: both are cleared (job_status.go).
@@ -56,48 +56,39 @@
 // When a pass runs, and for which workloads:
 //
 //   - reconciler.go: watches, and the steps of a pass
-//   - index.go: indexes of the cache, and the gangs that an event affects
-//   - throttle.go: the delay of passes that events of pods cause
-//   - fair_queue.go: the order in which waiting gangs are reconciled
-//   - workload_cache.go, service_cache.go: the fields of workloads and Services that the cache keeps
-//   - pod_cache.go, compact_pod.go: the fields of pods that the cache keeps, and their form
+//   - index.go: indexes of the cache, the gangs that an event affects, and the namespaces whose gangs are reconciled
+//   - work_queue.go: the order in which waiting gangs are reconciled, and the delay of passes that events of pods cause
+//   - workload_cache.go, service_cache.go: the fields of workloads and Services that the cache keeps, and Services that
+//     it does not contain
+//   - pod_cache.go: the fields of pods that the cache keeps, and their form
 //   - server_clock.go: the time of the API server
 //   - session.go: what the reconciler remembers between two passes
-//   - namespaces.go: the namespaces whose gangs are reconciled
-//   - members.go: a gang and its members
-//   - candidates.go: the workloads among which the members are searched
+//   - members.go: a gang and its members, and the workloads among which they are searched
 //
 // What a pass reads:
 //
 //   - observe.go: the pods of a gang, and the members in the API server before a decision
 //   - whole_workloads.go: members with the fields that the cache does not contain, within a bound of memory
-//   - node_labels.go: the labels of nodes by which hosts are ordered
 //   - node_ledger.go: the nodes on which gangs failed first, over all gangs
-//   - queue_watch.go: Workloads of Kueue
-//   - queue.go: whether a queue resumes a workload
-//   - membership.go: missing members
-//   - unbound_pods.go: ranks that wait for their nodes
-//   - stalled_ranks.go: ranks that make no progress and are not restarted
-//   - rank_log.go: whether the log of rank 0 shows progress
-//   - strangers.go: members with different settings, and workloads that are not members
+//   - kueue.go: Workloads of Kueue: their watch and their content, and whether a queue resumes a workload
+//   - membership.go: missing members, members with different settings, and workloads that are not members
+//   - stalled_ranks.go: ranks that make no progress, and the log of rank 0
 //   - launcher_hosts.go: whether a launcher reached its workers
 //   - policy.go: violations of the policy of the cluster
 //
 // What a pass changes:
 //
-//   - drained_pods.go: untracks a drained pod, so that its Job does not complete
-//   - actions.go: suspends, resumes, completes and fails members
-//   - job_status.go: resets the status of a Job before the Job is resumed
+//   - actions.go: suspends, resumes, completes and fails members, and deletes the pods of a finished gang
+//   - job_status.go: resets the status of a Job before the Job is resumed or suspended, and untracks a drained pod, so
+//     that its Job does not complete
 //   - resize.go: injects a StatefulSet again after it was scaled
-//   - clean_pods.go: deletes the pods of a finished gang
 //   - children.go, keypair.go: the Service and the Secret of a gang
-//   - gang_queue.go, queue_workload.go: a gang of several workloads in a queue of Kueue, and its Workload
+//   - gang_queue.go: a gang of several workloads in a queue of Kueue
 //   - pod_group.go: the PodGroup of a gang that its scheduler places as one
-//   - host_order.go: the ConfigMap with the order of a launcher's hosts
+//   - host_order.go: the ConfigMap with the order of a launcher's hosts, by the labels of their nodes
 //   - isolation.go: the attempt that the Service selects after a node was lost
-//   - recent_services.go: Services that the cache does not contain
 //   - rejections.go: reports requests that the API server rejects
 //   - status.go, stuck_pods.go: phase, annotations and conditions, and the report of a pod whose termination is overdue
 //   - policy_report.go: reports of violations of the policy
-//   - events.go, metrics.go: Events and metrics
+//   - events.go, metrics.go: Events, also about ranks that wait for their nodes, and metrics
 package controller

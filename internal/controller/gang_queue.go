@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,16 +45,17 @@ func (r *Reconciler) observeQueue(ctx context.Context, g *observedGang) error {
 		return nil
 	}
 	g.queued.queue = first.Gang.Queue
-	switch _, err := r.Client.RESTMapper().RESTMapping(kueueWorkloadKind, kueue.Version.Version); {
-	case meta.IsNoMatchError(err):
-		g.queued.problem = "The API server does not serve Workloads of Kueue 0.15 or later"
+	isServed, err := r.servesKind(kueueWorkloadKind, kueue.Version.Version)
+	switch {
 	case err != nil:
-		return fmt.Errorf("discovering %s: %w", kueueWorkloadKind, err)
+		return err
+	case !isServed:
+		g.queued.problem = "The API server does not serve Workloads of Kueue 0.15 or later"
 	case !r.QueueGangs:
 		g.queued.problem = "Rollcall does not create Workloads of Kueue in this cluster"
 	}
 	if g.queued.isUnknown = g.queued.problem != ""; g.queued.isUnknown {
-		g.pass.requeueAfter(rejectionRetryInterval)
+		g.pass.requeueAfter(obstacleRetryInterval)
 		return nil
 	}
 	w, err := r.readQueueWorkload(ctx, g)
@@ -66,7 +65,7 @@ func (r *Reconciler) observeQueue(ctx context.Context, g *observedGang) error {
 	if w != nil && !isChildOf(w, first.Gang.Name) {
 		g.queued.problem = fmt.Sprintf("The Workload %s is not of this gang. Delete it, or name the gang with the label %s",
 			w.GetName(), gang.LabelGang)
-		g.pass.requeueAfter(rejectionRetryInterval)
+		g.pass.requeueAfter(obstacleRetryInterval)
 		w = nil
 	}
 	g.queued.workload = w
@@ -119,10 +118,7 @@ func (g *observedGang) isQueueOutdated() bool {
 	if w == nil || state.Phase.Terminal() {
 		return false
 	}
-	isOwner := func(m member) bool {
-		isSame := func(o metav1.OwnerReference) bool { return o.UID == m.Meta().UID }
-		return slices.ContainsFunc(w.GetOwnerReferences(), isSame)
-	}
+	isOwner := func(m member) bool { return isOwnedBy(w, m.Meta().UID) }
 	return g.queued.status.Finished || w.GetDeletionTimestamp() != nil || !slices.ContainsFunc(g.Members, isOwner) ||
 		!kueue.IsFor(w, g.podSets(g.Members), len(g.memberStates), g.queued.queue)
 }
@@ -177,7 +173,7 @@ func (r *Reconciler) suspendForQueue(ctx context.Context, g *observedGang) error
 		if !m.isSuspendable() {
 			continue
 		}
-		err := r.withdrawSuspendedCondition(ctx, m, actionSuspend)
+		err := r.resetJobStatus(ctx, m, actionSuspend)
 		if err == nil {
 			suspended := m.DeepCopy()
 			attempt.Suspend(suspended)
@@ -230,7 +226,9 @@ func (r *Reconciler) resumeFromQueue(ctx context.Context, g *observedGang, next 
 	if len(suspended) == 0 || slices.ContainsFunc(suspended, member.isResetPending) {
 		return nil
 	}
-	return r.useWholes(ctx, suspended, func(whole []member) error { return r.resumeWholes(ctx, g, whole, next) })
+	return useWholes(ctx, suspended, r.readForQueue, func(whole []member) error {
+		return r.resumeWholes(ctx, g, whole, next)
+	})
 }
 
 // resumeWholes resumes the given whole members.
@@ -285,14 +283,6 @@ func (r *Reconciler) changeQueueStatus(
 		return fmt.Errorf("writing the status of the Workload %s: %w", changed.GetName(), err)
 	}
 	return nil
-}
-
-// childStatus returns why a gang waits for its queue or for its key pair; the zero value if it does not.
-func (r *Reconciler) childStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
-	if status := r.queueStatus(g, next); status.Reason != "" {
-		return status
-	}
-	return r.keyPairStatus(g, next)
 }
 
 // queueMessageInterval is the minimum interval at which the status of a waiting gang follows the words of its queue,

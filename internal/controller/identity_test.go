@@ -356,19 +356,3 @@ func TestNewRunWithRemainingStatefulSet(t *testing.T) {
 		t.Errorf("the new Job was changed: %+v", job.Spec)
 	}
 }
-
-// TestMemberInOtherNamespace checks that the status names no namespace of another team.
-func TestMemberInOtherNamespace(t *testing.T) {
-	worker := newWorkerStatefulSet(t)
-	worker.Namespace = "payroll"
-	w := newTestCluster(t, newLauncherJob(t), worker)
-	for range 2 {
-		w.reconcileOnce(t, trainRequest)
-		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-	}
-	_, status := w.getJob(t, "train-launcher")
-	if !strings.Contains(status.Message, "StatefulSet train-worker is in another namespace") ||
-		strings.Contains(status.Message, "payroll") {
-		t.Errorf("status: %+v", status)
-	}
-}

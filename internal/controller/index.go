@@ -3,11 +3,14 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -66,45 +69,25 @@ func podOwnerKeys(o client.Object) []string {
 	return nil
 }
 
-// listWorkloads lists the workloads with the name of a gang in an index of the cache. An empty
-// namespace stands for all namespaces. The caller must not change the workloads.
+// listWorkloads lists the workloads with the name of a gang in an index of the cache. The caller must not change them.
 func (r *Reconciler) listWorkloads(ctx context.Context, index, namespace, name string) ([]gang.Workload, error) {
-	out, err := r.listMatchingWorkloads(ctx, client.InNamespace(namespace), client.MatchingFields{index: name})
-	if err != nil {
-		return nil, fmt.Errorf("listing the members of the gang %s: %w", name, err)
-	}
-	return out, nil
-}
-
-// listWorkloadsInNamespace lists the workloads of a namespace in the cache.
-func (r *Reconciler) listWorkloadsInNamespace(ctx context.Context, namespace string) ([]gang.Workload, error) {
-	out, err := r.listMatchingWorkloads(ctx, client.InNamespace(namespace))
-	if err != nil {
-		return nil, fmt.Errorf("listing the workloads of the namespace %s: %w", namespace, err)
-	}
-	return out, nil
+	return r.listMatchingWorkloads(ctx, client.InNamespace(namespace), client.MatchingFields{index: name})
 }
 
 // listMatchingWorkloads lists workloads of the cache without copies. The caller must not change them: anybody can
 // create many workloads with the name of a gang, and the copies would need as much memory as the cache.
 func (r *Reconciler) listMatchingWorkloads(ctx context.Context, options ...client.ListOption) ([]gang.Workload, error) {
-	return listCachedWorkloads(ctx, r.Client, options...)
-}
-
-func listCachedWorkloads(
-	ctx context.Context, reader client.Reader, options ...client.ListOption,
-) ([]gang.Workload, error) {
 	options = append(options, client.UnsafeDisableDeepCopy)
 	var jobs batchv1.JobList
 	var sets appsv1.StatefulSetList
 	var out []gang.Workload
-	if err := reader.List(ctx, &jobs, options...); err != nil {
+	if err := r.Client.List(ctx, &jobs, options...); err != nil {
 		return nil, fmt.Errorf("listing Jobs: %w", err)
 	}
 	for i := range jobs.Items {
 		out = append(out, gang.Workload{Job: &jobs.Items[i]})
 	}
-	if err := reader.List(ctx, &sets, options...); err != nil {
+	if err := r.Client.List(ctx, &sets, options...); err != nil {
 		return nil, fmt.Errorf("listing StatefulSets: %w", err)
 	}
 	for i := range sets.Items {
@@ -212,4 +195,70 @@ func (r *Reconciler) isInOtherGang(ctx context.Context, req Request) bool {
 	key := client.ObjectKey{Namespace: req.Namespace, Name: req.Name}
 	err := r.Client.Get(ctx, key, w.Object().(client.Object))
 	return err == nil && !r.isInMultiWorkloadGang(ctx, w)
+}
+
+// isManagedNamespace reports whether the manager reconciles the gangs of a namespace. The selector is
+// that of the webhooks. A namespace that the webhooks do not cover must not contain gangs: its users
+// could otherwise make the manager create objects there by labels that no admission has checked.
+//
+// A namespace that the cache does not contain yet is not managed. Its event causes the passes later.
+func (r *Reconciler) isManagedNamespace(ctx context.Context, name string) (bool, error) {
+	switch {
+	case r.Namespaces == nil:
+		return true, nil
+	case !r.readsNamespaces():
+		return r.Namespaces.Matches(labels.Set{corev1.LabelMetadataName: name}), nil
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the namespace %s: %w", name, err)
+	}
+	return r.Namespaces.Matches(labels.Set(namespace.Labels)), nil
+}
+
+// readsNamespaces reports whether the selector needs the labels of namespaces. The label
+// kubernetes.io/metadata.name is always the name, so a selector of names needs no permission to read
+// namespaces.
+func (r *Reconciler) readsNamespaces() bool {
+	if r.Namespaces == nil {
+		return false
+	}
+	requirements, _ := r.Namespaces.Requirements()
+	return slices.ContainsFunc(requirements, func(requirement labels.Requirement) bool {
+		return requirement.Key() != corev1.LabelMetadataName
+	})
+}
+
+// requestsForNamespace returns the gangs of a namespace whose labels changed. It returns nil for a
+// namespace that is not managed.
+func (r *Reconciler) requestsForNamespace(ctx context.Context, o client.Object) []Request {
+	if r.Namespaces != nil && !r.Namespaces.Matches(labels.Set(o.GetLabels())) {
+		return nil
+	}
+	workloads, err := r.listMatchingWorkloads(ctx, client.InNamespace(o.GetName()))
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to list the gangs of a namespace")
+	}
+	return r.requestsForWorkloads(ctx, workloads)
+}
+
+// requestsForWorkloads returns the gangs that are affected by an event of each workload, without
+// duplicates.
+func (r *Reconciler) requestsForWorkloads(ctx context.Context, workloads []gang.Workload) []Request {
+	var out []Request
+	seen := map[Request]bool{}
+	for _, w := range workloads {
+		for _, req := range r.requestsForWorkload(ctx, w.Object().(client.Object)) {
+			if !seen[req] {
+				seen[req] = true
+				out = append(out, req)
+			}
+		}
+	}
+	return out
 }

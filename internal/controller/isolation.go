@@ -62,7 +62,7 @@ func (r *Reconciler) isolateAttempt(
 	}
 	shared, err := r.isSharedByActiveGang(ctx, g, have)
 	if shared && mustSelectOne {
-		g.pass.requeueAfter(serviceRetryInterval) // the end of another gang causes no pass
+		g.pass.requeueAfter(obstacleRetryInterval) // the end of another gang causes no pass
 	}
 	if err != nil || shared {
 		return err
@@ -108,17 +108,15 @@ func (g *observedGang) templateAttempt() string {
 // isSharedByActiveGang reports whether another gang of the same name, which has not finished, owns the Service,
 // too. Its pods have other attempts.
 func (r *Reconciler) isSharedByActiveGang(ctx context.Context, g *observedGang, service *corev1.Service) (bool, error) {
-	isOther := func(o metav1.OwnerReference) bool {
-		return !slices.ContainsFunc(g.Members, func(m member) bool { return m.Meta().UID == o.UID })
-	}
+	own := listUIDs(g.Members)
+	isOther := func(o metav1.OwnerReference) bool { return !slices.Contains(own, o.UID) }
 	if !slices.ContainsFunc(service.OwnerReferences, isOther) {
 		return false, nil
 	}
 	workloads, err := r.listWorkloads(ctx, indexGang, service.Namespace, service.Labels[gang.LabelGang])
 	return slices.ContainsFunc(workloads, func(w gang.Workload) bool {
 		hasFinished := lifecycle.Observe(w).HasResult() || lifecycle.ReadStatus(w).Phase.Terminal()
-		return !hasFinished && slices.ContainsFunc(service.OwnerReferences, func(o metav1.OwnerReference) bool {
-			return o.UID == w.Meta().UID && isOther(o)
-		})
+		uid := w.Meta().UID
+		return !hasFinished && isOwnedBy(service, uid) && !slices.Contains(own, uid)
 	}), err
 }

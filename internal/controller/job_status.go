@@ -8,10 +8,14 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/attempt"
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
 )
 
 // errJobStatusReset skips a member after the status of its Job was reset. The pass continues, but
@@ -24,21 +28,28 @@ var errJobStatusReset = errors.New("status of the Job was reset")
 // controller to the Job and its pods cause the next pass.
 var errJobStatusPending = errors.New("status of the Job is incomplete")
 
-// resetJobStatus resets what the status of a suspended Job records about the last attempt, before
-// the Job is resumed: the start time and the completed indexes. It returns [errJobStatusReset] if it
-// wrote the status, and [errJobStatusPending] if the Job controller has to write it first.
+// resetJobStatus resets what the status of a Job records about the last attempt: the start time and the completed
+// indexes of a suspended Job before it is resumed, or the condition Suspended of a running Job before it is suspended.
+// It returns [errJobStatusReset] if it wrote the status, and [errJobStatusPending] if the Job controller has to write
+// it first.
 func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) error {
-	if m.Job == nil || !m.isAboutToResume(a) {
+	if m.Job == nil || a != actionSuspend && !m.isAboutToResume(a) {
 		return nil
 	}
-	if m.restartsCompleted() && (attempt.HasUncountedPods(m.Job) || m.observed.HasUncountedSuccess) {
+	changed, isReset := m.Job.DeepCopy(), false
+	switch {
+	case a == actionSuspend:
+		isReset = m.withdrawSuspendedCondition(changed)
+	case m.restartsCompleted() && (attempt.HasUncountedPods(m.Job) || m.observed.HasUncountedSuccess):
 		return errJobStatusPending
+	default:
+		isReset = attempt.ResetJobStatus(changed, m.restartsCompleted())
 	}
-	changed := m.Job.DeepCopy()
-	if !attempt.ResetJobStatus(changed, m.restartsCompleted()) {
+	if !isReset {
 		return nil
 	}
-	if err := r.patchJobStatus(ctx, m, changed); err != nil {
+	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, changed, patch, FieldOwner); err != nil {
 		return fmt.Errorf("resetting the status of %s: %w", m.Meta().Name, err)
 	}
 	return errJobStatusReset
@@ -47,29 +58,19 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 // withdrawSuspendedCondition sets the condition Suspended of a Job to false before Rollcall suspends the Job, if it
 // is still true from a suspension before. The Job controller has then not written the status since the Job was
 // resumed, but it may have created pods. Only a condition that it sets again shows that it terminates these pods.
-// The function returns [errJobStatusReset] if it wrote the status.
-func (r *Reconciler) withdrawSuspendedCondition(ctx context.Context, m member, a action) error {
-	if m.Job == nil || a != actionSuspend || m.IsSuspended() || m.lastStatus().SuspendedByRollcall {
-		return nil
+// The function reports whether it changed the status.
+func (m member) withdrawSuspendedCondition(changed *batchv1.Job) bool {
+	if m.IsSuspended() || m.lastStatus().SuspendedByRollcall {
+		return false
 	}
-	changed := m.Job.DeepCopy()
 	i := slices.IndexFunc(changed.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
 	})
 	if i < 0 {
-		return nil
+		return false
 	}
 	changed.Status.Conditions[i].Status = corev1.ConditionFalse
-	if err := r.patchJobStatus(ctx, m, changed); err != nil {
-		return fmt.Errorf("withdrawing the condition Suspended of %s: %w", m.Meta().Name, err)
-	}
-	return errJobStatusReset
-}
-
-// patchJobStatus writes the changed status of a Job over the version in the cache.
-func (r *Reconciler) patchJobStatus(ctx context.Context, m member, changed *batchv1.Job) error {
-	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})
-	return r.Client.Status().Patch(ctx, changed, patch, FieldOwner)
+	return true
 }
 
 // restartsCompleted reports whether the next attempt of a Job includes the ranks that have completed: always, unless
@@ -92,4 +93,62 @@ func (m member) isAboutToResume(a action) bool {
 	default:
 		return false
 	}
+}
+
+// removeTrackingFinalizer is a patch that keeps the other finalizers of a pod.
+var removeTrackingFinalizer = client.RawPatch(types.StrategicMergePatchType,
+	[]byte(`{"metadata":{"$deleteFromPrimitiveList/finalizers":["`+batchv1.JobTrackingFinalizer+`"]}}`))
+
+// untrackDeletedPods keeps the Job of a member from completing by pods that somebody else deleted.
+//
+// A program that saves a checkpoint on SIGTERM and exits with code 0 succeeds as far as the Job
+// controller can see. If all ranks of a Job are drained, the Job completes and cannot run again. A pod
+// without the finalizer batch.kubernetes.io/job-tracking is not counted, so one untracked pod keeps
+// its Job incomplete, and the restart resets the other completed indexes (see resetJobStatus). A rule of
+// a successPolicy that needs fewer ranks requires more untracked pods. The Job controller removes the
+// finalizer in the same way from the pods that it deletes when a Job is suspended (kubernetes
+// pkg/controller/job, deleteJobPods).
+//
+// Pods are untracked after the phase Restarting or Failed was written to the primary member. An untracked pod may
+// disappear at once, and its failure would be forgotten if the write were rejected. In the phase Failed, the Job must
+// fail (see failJob). If it completed first, it would report a success that never happened. Pods that somebody deletes
+// while the gang restarts matter only for rules of a successPolicy. A patch that failed or was rejected is
+// repeated in the next pass of the same manager: a pod on a lost node exits when the node returns.
+//
+// While a user suspends one of several members, the others run on, and the disruption of a pod is not a failure. Such
+// pods are untracked when they are observed, and their Job replaces them.
+func (r *Reconciler) untrackDeletedPods(ctx context.Context, s *session, m member, next lifecycle.Phase) error {
+	uid := m.Meta().UID
+	var names []string
+	switch {
+	case next == lifecycle.Restarting || next == lifecycle.Failed:
+		names = append(s.podsToUntrack[uid], namesOf(m.observed.PodsToUntrack)...)
+		slices.Sort(names)
+		names = slices.Compact(names) // a pod whose patch failed is observed again
+	case next == lifecycle.Suspended && m.restartsCompleted():
+		names = namesOf(slices.DeleteFunc(slices.Clone(m.observed.PodsToUntrack), func(pod *corev1.Pod) bool {
+			return !failure.IsDisrupted(pod)
+		}))
+	}
+	delete(s.podsToUntrack, uid)
+	for i, name := range names {
+		pod := &corev1.Pod{}
+		pod.Namespace, pod.Name = m.Meta().Namespace, name
+		err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, pod, removeTrackingFinalizer, FieldOwner))
+		if err != nil {
+			put(&s.podsToUntrack, uid, names[i:])
+			return fmt.Errorf("untracking the pod %s: %w", name, err)
+		}
+		log.FromContext(ctx).Info("Removed the tracking finalizer of a deleted pod", "pod", name)
+	}
+	return nil
+}
+
+// namesOf returns the names of pods.
+func namesOf(pods []*corev1.Pod) []string {
+	var out []string
+	for _, pod := range pods {
+		out = append(out, pod.Name)
+	}
+	return out
 }

@@ -20,6 +20,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/ssh"
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -147,72 +148,56 @@ func (r *Reconciler) ensureKeyPair(
 }
 
 // isKeyPairDue reports whether the Secret must be created now. Otherwise it schedules the pass in which
-// the answer may differ.
+// the answer may differ. A Secret that should exist is created again only if a pod waits for it.
 func (r *Reconciler) isKeyPairDue(
 	ctx context.Context, g *observedGang, next lifecycle.Phase, retry keyPairRetry,
 ) (bool, error) {
 	now := r.Clock.Now()
+	delay := retry.remainingDelay(now)
 	isExpected := retry.created || next == lifecycle.Running
 	if isExpected && retry.foreignSince.IsZero() {
-		waiting, delay, err := r.findPodWithoutVolumes(ctx, g, now)
-		if err != nil || !waiting {
-			g.pass.requeueAfter(delay)
+		since, err := r.findPodWithoutVolumes(ctx, g)
+		if err != nil || since.IsZero() {
 			return false, err
 		}
+		if waiting := since.Add(keyPairMountTimeout).Sub(now); waiting > 0 {
+			delay = waiting
+		}
 	}
-	if delay := retry.remainingDelay(now); delay > 0 {
-		g.pass.requeueAfter(delay)
-		return false, nil
-	}
-	return true, nil
+	g.pass.requeueAfter(delay)
+	return delay <= 0, nil
 }
 
-// findPodWithoutVolumes reports whether the setup container of a pod has not started for
-// [keyPairMountTimeout] since the pod was scheduled. Otherwise the result contains the delay after
-// which a pod of the gang will have waited that long; 0 if no pod waits.
-func (r *Reconciler) findPodWithoutVolumes(
-	ctx context.Context, g *observedGang, now time.Time,
-) (waiting bool, delay time.Duration, err error) {
+// findPodWithoutVolumes returns since when a pod of the gang waits for its volumes; zero if none does.
+func (r *Reconciler) findPodWithoutVolumes(ctx context.Context, g *observedGang) (time.Time, error) {
+	var first time.Time
 	for _, m := range g.Members {
 		pods, err := r.listPods(ctx, m.Meta().Namespace, m.Meta().UID)
 		if err != nil {
-			return false, 0, err
+			return time.Time{}, err
 		}
 		for i := range pods {
-			since, waits := waitsForVolumesSince(&pods[i])
-			if !waits {
-				continue
-			}
-			remaining := since.Add(keyPairMountTimeout).Sub(now)
-			if remaining <= 0 {
-				return true, 0, nil
-			}
-			if delay == 0 || remaining < delay {
-				delay = remaining
+			if since := waitsForVolumesSince(&pods[i]); first.IsZero() || !since.IsZero() && since.Before(first) {
+				first = since
 			}
 		}
 	}
-	return false, delay, nil
+	return first, nil
 }
 
-// waitsForVolumesSince returns when a pod was scheduled whose setup container has not started. The
+// waitsForVolumesSince returns when a pod was scheduled whose setup container has not started; zero for other pods. The
 // kubelet starts the container after it has mounted all volumes of the pod.
-func waitsForVolumesSince(pod *corev1.Pod) (time.Time, bool) {
+func waitsForVolumesSince(pod *corev1.Pod) time.Time {
 	if pod.DeletionTimestamp != nil || lifecycle.IsPodTerminal(pod) {
-		return time.Time{}, false
+		return time.Time{}
 	}
 	for _, c := range pod.Status.InitContainerStatuses {
 		isSetup := c.Name == ssh.SetupContainerName || c.Name == ssh.AgentSetupContainerName
 		if isSetup && c.State.Waiting == nil {
-			return time.Time{}, false
+			return time.Time{}
 		}
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time, true
-		}
-	}
-	return time.Time{}, false
+	return failure.FindCondition(pod, corev1.PodScheduled, corev1.ConditionTrue).LastTransitionTime.Time
 }
 
 // keyPairStatus returns the reason KeyPairConflict if somebody else created the Secret of the gang, who

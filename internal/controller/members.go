@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -34,17 +35,13 @@ type observedGang struct {
 	multiWorkload bool
 	// hasMoreWorkloads is true if a pass did not parse all workloads with the name of the gang.
 	hasMoreWorkloads bool
-	// rejection is the last request of the gang's children that the API server rejected in this pass;
-	// empty if there is none.
-	rejection string
+	// childProblem is why the gang does not have all of its children: a request that the API server rejected, or else a
+	// PodGroup that cannot be created. It is the zero value if there is no problem.
+	childProblem lifecycle.Status
 	// queued is the place of the gang in a queue.
 	queued queuedGang
-	// podGroupProblem describes why the gang has no PodGroup; empty if it has or needs none.
-	podGroupProblem string
-	// violation describes how the gang violates the policy of the cluster; empty if it does not.
-	violation string
-	// findings are the violations of the policy in any mode.
-	findings []memberFinding
+	// judgment is what the policy of the cluster says about the gang.
+	judgment
 }
 
 // member is an existing workload of a gang. Its Result is nil, too, if the workload was admitted without
@@ -132,30 +129,23 @@ func (g *observedGang) gangPolicies() gang.RestartRules {
 // controller, which writes their status, and whose pods can be in another cluster. The workloads of a
 // multi-workload gang are not copies.
 func (r *Reconciler) listGangs(ctx context.Context, req Request) ([]roster.Group, error) {
-	list := r.listSingleWorkload
+	frameworks := r.Engine.Frameworks()
+	var workloads []gang.Workload
+	var err error
 	if req.Gang != "" {
-		list = r.listMultiWorkloadMembers
+		workloads, err = r.listWorkloads(ctx, indexGang, req.Namespace, req.Gang)
+	} else {
+		workloads, err = r.listSingleWorkload(ctx, req)
 	}
-	workloads, err := list(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	workloads = slices.DeleteFunc(workloads, func(w gang.Workload) bool {
+		isOther := req.Gang != "" && !gang.IsMultiWorkloadMember(w, frameworks)
 		isDeleted := w.Meta().DeletionTimestamp != nil && !lifecycle.Observe(w).HasResult()
-		return isDeleted || w.IsManagedExternally()
+		return isOther || isDeleted || w.IsManagedExternally()
 	})
-	return roster.GroupWorkloads(workloads, r.Engine.Frameworks()), nil
-}
-
-// listMultiWorkloadMembers lists the workloads of a request for a multi-workload gang.
-func (r *Reconciler) listMultiWorkloadMembers(ctx context.Context, req Request) ([]gang.Workload, error) {
-	workloads, err := r.listWorkloads(ctx, indexGang, req.Namespace, req.Gang)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(workloads, func(w gang.Workload) bool {
-		return !gang.IsMultiWorkloadMember(w, r.Engine.Frameworks())
-	}), nil
+	return roster.GroupWorkloads(workloads, frameworks), nil
 }
 
 // listSingleWorkload returns the workload of a request for a gang of one workload. The result is empty
@@ -241,12 +231,19 @@ func listUIDs(workloads []member) []types.UID {
 // observeWorkload returns the observation of the member with the name of a workload, and false if there
 // is none.
 func (g *observedGang) observeWorkload(name string) (lifecycle.Observation, bool) {
-	for _, m := range g.Members {
-		if m.Meta().Name == name {
-			return m.observeStatus(), true
-		}
+	if m := g.findMember(name); m != nil {
+		return m.observeStatus(), true
 	}
 	return lifecycle.Observation{}, false
+}
+
+// findMember returns the member with the name of a workload; nil if it does not exist.
+func (g *observedGang) findMember(workload string) *member {
+	i := slices.IndexFunc(g.Members, func(m member) bool { return m.Meta().Name == workload })
+	if i < 0 {
+		return nil
+	}
+	return &g.Members[i]
 }
 
 // newSingleWorkloadGang returns the gang of one workload. If an injected workload cannot be parsed,
@@ -279,4 +276,95 @@ func (r *Reconciler) readMember(w gang.Workload) (member, error) {
 		m.Member = roster.ReadMember(r.Engine, w)
 	}
 	return m, nil
+}
+
+// maxCandidates is the maximum number of Jobs, and of StatefulSets, with the name of a multi-workload gang
+// that a pass parses. Anybody can create more of them, and each of them costs about a millisecond. A gang
+// has at most as many members.
+const maxCandidates = gang.MaxRoles
+
+// findCandidates returns the workloads of a group that may be members of the multi-workload gang, at most
+// [maxCandidates] of each kind. owners are the owners of the Service of the gang if no workload has a status.
+func (r *Reconciler) findCandidates(
+	ctx context.Context, group roster.Group,
+) (candidates []gang.Workload, owners []types.UID, err error) {
+	known := sets.New[types.UID]()
+	for _, w := range group.Workloads {
+		if len(lifecycle.ReadStatus(w).MemberUIDs) > 0 {
+			known.Insert(w.Meta().UID)
+		}
+	}
+	if known.Len() == 0 {
+		if owners, err = r.findServiceOwners(ctx, group); err != nil {
+			return nil, nil, err
+		}
+		known.Insert(owners...)
+	}
+	return limitCandidates(group.Workloads, known), owners, nil
+}
+
+// limitCandidates returns at most [maxCandidates] workloads of each kind: the known ones, then the oldest.
+func limitCandidates(workloads []gang.Workload, known sets.Set[types.UID]) []gang.Workload {
+	if len(workloads) <= maxCandidates {
+		return workloads
+	}
+	order := func(w gang.Workload) int {
+		if known.Has(w.Meta().UID) {
+			return 0
+		}
+		return 1
+	}
+	sorted := slices.SortedStableFunc(slices.Values(workloads), func(a, b gang.Workload) int {
+		return cmp.Or(cmp.Compare(order(a), order(b)), compareAges(a, b))
+	})
+	count := map[gang.Kind]int{}
+	return slices.DeleteFunc(sorted, func(w gang.Workload) bool {
+		count[w.Kind()]++
+		return count[w.Kind()] > maxCandidates
+	})
+}
+
+// compareAges orders workloads by creation time and name.
+func compareAges(a, b gang.Workload) int {
+	return cmp.Or(
+		a.Meta().CreationTimestamp.Compare(b.Meta().CreationTimestamp.Time),
+		cmp.Compare(a.Meta().Name, b.Meta().Name),
+	)
+}
+
+// findServiceOwners returns the UIDs of the owners of the Service that Rollcall created for a gang; nil if
+// there is none. The Service is that of the oldest workload: who creates another workload later cannot
+// choose another Service.
+func (r *Reconciler) findServiceOwners(ctx context.Context, group roster.Group) ([]types.UID, error) {
+	injected := slices.DeleteFunc(slices.Clone(group.Workloads), func(w gang.Workload) bool {
+		return !w.IsInjected() || w.ServiceName() == ""
+	})
+	if len(injected) == 0 {
+		return nil, nil
+	}
+	oldest := slices.MinFunc(injected, compareAges)
+	service, err := r.findService(ctx, client.ObjectKey{Namespace: group.Namespace, Name: oldest.ServiceName()})
+	if err != nil || service == nil || !isGangService(service, group.Name) {
+		return nil, err
+	}
+	var owners []types.UID
+	for _, owner := range service.OwnerReferences {
+		owners = append(owners, owner.UID)
+	}
+	return owners, nil
+}
+
+// ignoreWorkloads records that a pass did not parse some workloads with the name of the gang. If nothing
+// identifies the members, they may be among these workloads, so the gang is frozen. The message contains no
+// number that changes, because each change costs a write per workload.
+func (g *observedGang) ignoreWorkloads(isIdentified bool) {
+	g.hasMoreWorkloads = true
+	if !isIdentified {
+		g.Conflicts = slices.Concat([]string{describeLimit()}, g.Conflicts)
+	}
+}
+
+func describeLimit() string {
+	return fmt.Sprintf("more than %d Jobs or %d StatefulSets have the name of the gang, and Rollcall reads no more",
+		maxCandidates, maxCandidates)
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,7 +38,10 @@ func (r *Reconciler) checkMembership(ctx context.Context, g *observedGang) (life
 		g.pass.handleError(err)
 		return lifecycle.Status{}, false
 	}
-	if conflicts := roster.FindConflicts(append(g.memberSpecs(), specs...)); len(conflicts) > 0 {
+	for _, m := range g.Members {
+		specs = append(specs, m.Spec())
+	}
+	if conflicts := roster.FindConflicts(specs); len(conflicts) > 0 {
 		return lifecycle.Status{Reason: gang.ReasonMemberConflict, Message: conflictMessage(conflicts)}, true
 	}
 	message := g.memberStates.Describe(lifecycle.Pending)
@@ -51,17 +55,8 @@ func conflictMessage(conflicts []string) string {
 	return "The workloads of the gang have conflicting settings: " + strings.Join(conflicts, "; ")
 }
 
-// memberSpecs returns the settings of the gang in each existing workload.
-func (g *observedGang) memberSpecs() []roster.MemberSpec {
-	var out []roster.MemberSpec
-	for _, m := range g.Members {
-		out = append(out, m.Spec())
-	}
-	return out
-}
-
 // findMisplacedMembers returns workloads that are probably missing members: workloads of the right name
-// that are in no gang or in another gang, or members in another namespace.
+// that are in no gang or in another gang.
 func (r *Reconciler) findMisplacedMembers(
 	ctx context.Context, g *observedGang, missing []gang.Member,
 ) ([]roster.MemberSpec, error) {
@@ -81,10 +76,7 @@ func (r *Reconciler) findMisplacedMembers(
 			out = append(out, spec)
 		}
 	}
-	if len(out) > 0 || len(g.EarlierRun) > 0 { // a member of an earlier run explains why one is missing
-		return out, nil
-	}
-	return r.findInOtherNamespaces(ctx, g, missing)
+	return out, nil
 }
 
 // describeMisplacedMember returns the settings of the gang in a workload that has the name of a missing
@@ -105,51 +97,86 @@ func (r *Reconciler) describeMisplacedMember(w gang.Workload) (roster.MemberSpec
 	return spec, nil
 }
 
-// findInOtherNamespaces returns missing members that exist in another namespace. The workloads there
-// must describe the same gang and must all be missing here, so that two teams with gangs of the same
-// name do not see each other. The result does not name the namespace, which can belong to another
-// tenant. A workload in another namespace does not cause a pass, so the search is repeated.
-func (r *Reconciler) findInOtherNamespaces(
-	ctx context.Context, g *observedGang, missing []gang.Member,
-) ([]roster.MemberSpec, error) {
-	own := g.firstResult().Gang
-	g.pass.requeueAfter(retryInterval(r.Clock.Since(g.primaryMember().Meta().CreationTimestamp.Time)))
-	workloads, err := r.listWorkloads(ctx, indexMultiWorkload, "", own.Name)
-	if err != nil {
-		return nil, err
+// freezeGang reports the conflicts of a gang on all of its workloads. The gang keeps its phase. Nothing
+// else is written: each of the workloads may belong to somebody else, so none of them may restart, end
+// or complete another one.
+func (r *Reconciler) freezeGang(ctx context.Context, g *observedGang) {
+	r.sessions.recordPass(g.pass.request, 0, r.Clock.Now())
+	message := conflictMessage(g.Conflicts) + ". Rollcall does not restart or complete the gang until they match"
+	for _, m := range slices.Concat(g.Members, g.Strangers) {
+		g.pass.handleError(r.reportConflict(ctx, m, message))
 	}
-	byNamespace := map[string][]gang.Workload{}
-	for _, w := range workloads {
-		if namespace := w.Meta().Namespace; namespace != own.Namespace && w.Meta().DeletionTimestamp == nil {
-			byNamespace[namespace] = append(byNamespace[namespace], w)
-		}
-	}
-	var out []roster.MemberSpec
-	for _, others := range byNamespace {
-		if slices.ContainsFunc(others, func(w gang.Workload) bool { return !r.isMissingMember(w, own, missing) }) {
-			continue
-		}
-		for _, w := range others {
-			spec := roster.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name,
-				Problem: "is in another namespace; create all workloads of a gang in one namespace"}
-			if !slices.ContainsFunc(out, func(o roster.MemberSpec) bool { return o.String() == spec.String() }) {
-				out = append(out, spec)
-			}
-		}
-	}
-	return out, nil
 }
 
-// isMissingMember reports whether a workload in another namespace would be one of the missing members
-// of the gang.
-func (r *Reconciler) isMissingMember(w gang.Workload, own gang.Gang, missing []gang.Member) bool {
-	if !slices.ContainsFunc(missing, func(m gang.Member) bool { return m.WorkloadName == w.Meta().Name }) {
-		return false
+// reportStrangers reports on each stranger that it is not a member of the gang. The members have the
+// report in their own status; see [observedGang.describeStrangers].
+func (r *Reconciler) reportStrangers(ctx context.Context, g *observedGang) {
+	for _, m := range g.Strangers {
+		message := fmt.Sprintf("The gang %s has all of its workloads, and this %s is not one of them. "+
+			"Delete it, or recreate it with another name and another label %s",
+			g.firstResult().Gang.Name, m.Kind(), gang.LabelGang)
+		g.pass.handleError(r.reportConflict(ctx, m, message))
 	}
-	other := roster.ReadMember(r.Engine, w)
-	if other.Err != nil {
-		return false
+}
+
+// reportConflict writes the reason MemberConflict to a workload and keeps the rest of its own status.
+func (r *Reconciler) reportConflict(ctx context.Context, m member, message string) error {
+	if !m.IsInjected() {
+		return nil // reported by reportNotInjected
 	}
-	spec := roster.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name, Gang: *other.Gang()}
-	return len(roster.FindConflicts([]roster.MemberSpec{{Gang: own}, spec})) == 0
+	last := m.lastStatus()
+	status := last
+	status.Reason, status.Message = gang.ReasonMemberConflict, message
+	status.Phase = cmp.Or(last.Phase, lifecycle.ReadPhase(m.Workload), lifecycle.Pending)
+	if status.LastTransitionTime.IsZero() {
+		status.LastTransitionTime = m.admissionTime()
+	}
+	wrote, err := r.writeStatusIfChanged(ctx, m, status)
+	if err == nil && wrote {
+		r.recordPhaseChange(ctx, m, last, status)
+	}
+	return err
+}
+
+// describeStrangers describes the workloads that have the name of the gang and are not members; empty
+// if there are none.
+func (g *observedGang) describeStrangers() string {
+	if len(g.Strangers) == 0 {
+		return ""
+	}
+	const maxNames = 5
+	var names []string
+	for _, m := range g.Strangers[:min(len(g.Strangers), maxNames)] {
+		names = append(names, m.Spec().String())
+	}
+	if len(g.Strangers) > maxNames {
+		names = append(names, fmt.Sprintf("and %d more", len(g.Strangers)-maxNames))
+	}
+	if g.hasMoreWorkloads {
+		names = append(names, describeLimit())
+	}
+	return fmt.Sprintf("Not a member of the gang, although the gang name is the same: %s. "+
+		"Delete what does not belong to the gang, or recreate it with another name and another label %s",
+		strings.Join(names, ", "), gang.LabelGang)
+}
+
+// isOfEarlierRun reports whether a workload belongs to an earlier run of the gang.
+func (g *observedGang) isOfEarlierRun(w gang.Workload) bool {
+	return slices.ContainsFunc(g.EarlierRun, func(m member) bool { return m.Meta().UID == w.Meta().UID })
+}
+
+// reportEarlierRun records once that workloads of an earlier run are not members of the gang.
+func (r *Reconciler) reportEarlierRun(g *observedGang) {
+	for _, m := range g.EarlierRun {
+		if g.pass.session.recordReport("earlier run " + string(m.Meta().UID)) {
+			r.recordWarning(g.primaryMember().Workload, gang.ReasonMemberOfEarlierRun, eventActionCheckMembers,
+				"%s", m.describeEarlierRun())
+		}
+	}
+}
+
+// describeEarlierRun describes why a finished workload is not a member of the current run.
+func (m member) describeEarlierRun() string {
+	return fmt.Sprintf("The %s finished before other workloads of the gang were created, "+
+		"so it belongs to an earlier run. Delete it, and recreate it if the gang needs it", m.Spec())
 }

@@ -281,7 +281,7 @@ func TestAttackServiceMemory(t *testing.T) {
 		service := o.(*corev1.Service)
 		services := &sessions{}
 		services.rememberService(service, testStartTime)
-		if services.findService(client.ObjectKeyFromObject(service), testStartTime) == nil {
+		if _, isRemembered := services.services[client.ObjectKeyFromObject(service)]; !isRemembered {
 			t.Error("the Service is not remembered")
 		}
 		return services, nil

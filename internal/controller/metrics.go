@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -175,34 +176,18 @@ func restartReason(f *failure.Failure) string {
 	case f.IsEviction():
 		return "evicted"
 	}
-	switch f.Reason {
-	case failure.ReasonPodDeleted, failure.ReasonMemberRecreated:
-		return "deleted"
-	case failure.ReasonNodeLost:
-		return "node_lost"
-	case failure.ReasonStartTimeout:
-		return "start_timeout"
-	case failure.ReasonScheduleTimeout:
-		return "schedule_timeout"
-	case failure.ReasonRankLost, failure.ReasonUnobserved:
-		return "unobserved"
-	default:
-		return "other"
-	}
+	return cmp.Or(reasonClasses[f.Reason], "other")
 }
 
-// gangCollector counts the gangs in the cache on each scrape, so that no counter has to follow them.
-type gangCollector struct {
-	reader     client.Reader
-	frameworks gang.Frameworks
-	namespaces *namespaceLabels
-	// isManagedNamespace reports whether the gangs of a namespace are counted.
-	isManagedNamespace func(ctx context.Context, namespace string) (bool, error)
-	// countViolations returns the number of gangs that violate each rule of the policy.
-	countViolations func() map[violatedRule]int
-	// countSuspects returns the number of suspect nodes.
-	countSuspects func() int
+// reasonClasses contains the classes of failures of a gang or a pod.
+var reasonClasses = map[string]string{
+	failure.ReasonPodDeleted: "deleted", failure.ReasonMemberRecreated: "deleted", failure.ReasonNodeLost: "node_lost",
+	failure.ReasonStartTimeout: "start_timeout", failure.ReasonScheduleTimeout: "schedule_timeout",
+	failure.ReasonRankLost: "unobserved", failure.ReasonUnobserved: "unobserved",
 }
+
+// gangCollector counts the gangs in the cache of a Reconciler on each scrape, so that no counter has to follow them.
+type gangCollector struct{ *Reconciler }
 
 // Describe implements [prometheus.Collector].
 func (c gangCollector) Describe(out chan<- *prometheus.Desc) {
@@ -230,11 +215,12 @@ type gangCounts struct {
 // Collect counts each gang by the workload that contains its rank 0. It returns nothing if the cache
 // cannot be read, as before its first synchronization.
 func (c gangCollector) Collect(out chan<- prometheus.Metric) {
-	for rule, n := range c.countViolations() {
+	for rule, n := range c.sessions.countViolations() {
 		out <- prometheus.MustNewConstMetric(
 			violatingGangsDesc, prometheus.GaugeValue, float64(n), rule.name, string(rule.mode))
 	}
-	out <- prometheus.MustNewConstMetric(suspectNodesDesc, prometheus.GaugeValue, float64(c.countSuspects()))
+	suspects := len(c.nodeLedger.suspects(c.Clock.Now()))
+	out <- prometheus.MustNewConstMetric(suspectNodesDesc, prometheus.GaugeValue, float64(suspects))
 	counts := c.countGangs()
 	for k, n := range counts.gangs {
 		out <- prometheus.MustNewConstMetric(
@@ -254,10 +240,10 @@ func (c gangCollector) countGangs() gangCounts {
 	// The interface of Prometheus has no context.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // see above
 	defer cancel()
-	workloads, err := listCachedWorkloads(ctx, c.reader)
+	workloads, err := c.listMatchingWorkloads(ctx)
 	var services corev1.ServiceList
 	if err == nil {
-		err = c.reader.List(ctx, &services, client.UnsafeDisableDeepCopy)
+		err = c.Client.List(ctx, &services, client.UnsafeDisableDeepCopy)
 	}
 	if err != nil {
 		log.Log.V(1).Info("Failed to count gangs", "error", err.Error())
@@ -273,7 +259,7 @@ func (c gangCollector) countGangs() gangCounts {
 	counts := gangCounts{map[gangGroup]int{}, map[gangGroup]time.Time{}, map[objectGroup]int{}}
 	addTooLarge := func(o metav1.Object, kind string) {
 		if isTooLarge(o) && isManaged(o.GetNamespace()) {
-			counts.tooLarge[objectGroup{c.namespaces.label(o.GetNamespace()), kind}]++
+			counts.tooLarge[objectGroup{c.namespaceLabels.label(o.GetNamespace()), kind}]++
 		}
 	}
 	for _, w := range workloads {
@@ -292,12 +278,12 @@ func (c gangCollector) countGangs() gangCounts {
 // whose labels and status anybody may have written.
 func (c gangCollector) addGang(counts gangCounts, w gang.Workload) {
 	phase, labels := lifecycle.ReadPhase(w), w.Template().Labels
-	framework, isRegistered := c.frameworks.Find(labels[gang.LabelFramework])
+	framework, isRegistered := c.Engine.Frameworks().Find(labels[gang.LabelFramework])
 	isManaged := w.IsInjected() && !w.OptedOut() && isRegistered
 	if phase == "" || !isManaged || labels[gang.LabelRankOffset] != "" {
 		return
 	}
-	k := gangGroup{c.namespaces.label(w.Meta().Namespace), framework.Name, string(phase)}
+	k := gangGroup{c.namespaceLabels.label(w.Meta().Namespace), framework.Name, string(phase)}
 	counts.gangs[k]++
 	if since := readWaitTime(w, phase); !since.IsZero() &&
 		(counts.oldest[k].IsZero() || since.Before(counts.oldest[k])) {

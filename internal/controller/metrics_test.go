@@ -213,10 +213,8 @@ func TestOldestTransition(t *testing.T) {
 }
 
 func newTestCollector(w *testCluster, namespaces int) gangCollector {
-	return gangCollector{
-		w.Client, testEngine.Frameworks(), &namespaceLabels{limit: namespaces}, w.isManagedNamespace,
-		w.sessions.countViolations, w.countSuspects,
-	}
+	w.namespaceLabels = &namespaceLabels{limit: namespaces}
+	return gangCollector{w.Reconciler}
 }
 
 // TestFinishedGangs checks that each finished gang counts once by its result.

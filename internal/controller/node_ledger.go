@@ -56,9 +56,6 @@ func (l *nodeLedger) suspects(now time.Time) []string {
 	return l.ledger.Suspects(now)
 }
 
-// countSuspects returns the number of suspect nodes.
-func (r *Reconciler) countSuspects() int { return len(r.nodeLedger.suspects(r.Clock.Now())) }
-
 // recordNodeFailures records on which nodes a gang failed first, and records an Event on each new suspect. The Event
 // names no namespace, because users of others may read it.
 func (r *Reconciler) recordNodeFailures(g *observedGang, s lifecycle.State) {

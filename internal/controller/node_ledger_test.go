@@ -67,7 +67,7 @@ func TestSuspectNode(t *testing.T) {
 			for range 3 {
 				w.reconcileOnce(t, torchRequest)
 			}
-			if n := w.countSuspects(); n != c.wantSuspects {
+			if n := len(w.nodeLedger.suspects(w.clock.Now())); n != c.wantSuspects {
 				t.Errorf("%d suspects, want %d", n, c.wantSuspects)
 			}
 			if n := w.countEvents(gang.ReasonNodeSuspected); n != c.wantEvents {
@@ -131,7 +131,8 @@ func TestSuspectCausesNoWrite(t *testing.T) {
 		failures := []lifecycle.NodeFailure{{Node: "node-a", Time: testStartTime}}
 		w.nodeLedger.record(namespace, namespace, failures, testStartTime)
 	}
-	if w.reconcileOnce(t, torchRequest); w.countSuspects() != 1 || get() != before {
-		t.Errorf("%d suspects; the Job has version %s after the pass and %s before", w.countSuspects(), get(), before)
+	if w.reconcileOnce(t, torchRequest); len(w.nodeLedger.suspects(w.clock.Now())) != 1 || get() != before {
+		t.Errorf("the suspects are %v; the Job has version %s after the pass and %s before",
+			w.nodeLedger.suspects(w.clock.Now()), get(), before)
 	}
 }

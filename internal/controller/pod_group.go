@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,7 +63,9 @@ func (r *Reconciler) ensurePodGroup(ctx context.Context, g *observedGang, next l
 		}
 		s.attempt = next.Attempt
 	}
-	g.podGroupProblem = s.problem
+	if s.problem != "" {
+		g.childProblem = lifecycle.Status{Reason: gang.ReasonPodGroupMissing, Message: s.problem}
+	}
 	return nil
 }
 
@@ -76,7 +77,7 @@ func (s *podGroupSync) nextCheck(g *observedGang, next lifecycle.State, want sch
 	case s.checkTime.IsZero():
 		return time.Time{}, true
 	case s.problem != "":
-		return s.checkTime.Add(rejectionRetryInterval), true
+		return s.checkTime.Add(obstacleRetryInterval), true
 	case s.attempt != next.Attempt || s.needsWrite(g, want):
 		return time.Time{}, true
 	case g.observed.Placement.Unbound > 0:
@@ -121,22 +122,12 @@ func (g *observedGang) countPodsToPlace() int32 {
 		if size == 0 { // suspended
 			size, minReady = s.Size, s.Size
 		}
-		if keepsCompletedRanks {
-			size -= g.countCompletedRanks(s.WorkloadName)
+		if m := g.findMember(s.WorkloadName); keepsCompletedRanks && m != nil && m.Job != nil {
+			size -= m.Job.Status.Succeeded
 		}
 		sum += max(0, min(size, minReady))
 	}
 	return max(1, sum)
-}
-
-// countCompletedRanks returns the number of completed ranks of a Job; 0 for other workloads.
-func (g *observedGang) countCompletedRanks(workload string) int32 {
-	for _, m := range g.Members {
-		if m.Job != nil && m.Meta().Name == workload {
-			return m.Job.Status.Succeeded
-		}
-	}
-	return 0
 }
 
 // injectedUIDs returns the UIDs of the members that own the children.
@@ -164,8 +155,9 @@ func (r *Reconciler) syncPodGroup(
 		s.problem = "The pods wait for their PodGroup, and " + scheduling.DescribeMissing(scheduler)
 		return nil
 	}
-	object, err := r.buildPodGroup(g, scheduler, version, want)
-	if err != nil {
+	object := scheduling.BuildPodGroup(scheduler, version, want)
+	object.SetLabels(g.firstResult().ChildLabels())
+	if err := r.setOwners(g, object); err != nil {
 		return err
 	}
 	have, err := r.readPodGroup(ctx, version, want)
@@ -211,26 +203,13 @@ func (r *Reconciler) checkTopology(
 	return nil
 }
 
-// buildPodGroup returns the PodGroup of a gang with its labels and owners.
-func (r *Reconciler) buildPodGroup(
-	g *observedGang, scheduler scheduling.Scheduler, version schema.GroupVersion, want scheduling.Group,
-) (*unstructured.Unstructured, error) {
-	object := scheduling.BuildPodGroup(scheduler, version, want)
-	object.SetLabels(g.firstResult().ChildLabels())
-	return object, r.setOwners(g, object)
-}
-
 // findPodGroupVersion returns the preferred version of the PodGroup that the API server serves; the zero value if it
 // serves none.
 func (r *Reconciler) findPodGroupVersion(scheduler scheduling.Scheduler) (schema.GroupVersion, error) {
 	for _, version := range scheduler.Versions() {
-		kind := schema.GroupKind{Group: version.Group, Kind: scheduling.Kind}
-		_, err := r.Client.RESTMapper().RESTMapping(kind, version.Version)
-		switch {
-		case err == nil:
-			return version, nil
-		case !meta.IsNoMatchError(err):
-			return schema.GroupVersion{}, fmt.Errorf("discovering %s: %w", kind, err)
+		isServed, err := r.servesKind(schema.GroupKind{Group: version.Group, Kind: scheduling.Kind}, version.Version)
+		if isServed || err != nil {
+			return version, err
 		}
 	}
 	return schema.GroupVersion{}, nil
@@ -240,18 +219,12 @@ func (r *Reconciler) findPodGroupVersion(scheduler scheduling.Scheduler) (schema
 func (r *Reconciler) readPodGroup(
 	ctx context.Context, version schema.GroupVersion, want scheduling.Group,
 ) (*unstructured.Unstructured, error) {
-	have := &unstructured.Unstructured{}
-	have.SetGroupVersionKind(version.WithKind(scheduling.Kind))
-	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: want.Namespace, Name: want.Name}, have)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading the PodGroup %s: %w", want.Name, err)
-	case have.GetDeletionTimestamp() != nil:
+	key := client.ObjectKey{Namespace: want.Namespace, Name: want.Name}
+	have, err := r.getObject(ctx, version.WithKind(scheduling.Kind), key)
+	if have != nil && have.GetDeletionTimestamp() != nil {
 		return nil, errChildChanging
 	}
-	return have, nil
+	return have, err
 }
 
 // updatePodGroup changes the owners of a PodGroup of Rollcall and what the pods need together.

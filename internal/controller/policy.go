@@ -21,8 +21,8 @@ import (
 type judgment struct {
 	// key identifies what was compared. If the key is equal, so is the result.
 	key string
-	// message describes the violations in the modes enforce and warn; empty if there are none.
-	message string
+	// violation describes the violations in the modes enforce and warn; empty if there are none.
+	violation string
 	// findings contains each rule that the gang violates once, in any mode.
 	findings []memberFinding
 }
@@ -83,7 +83,7 @@ func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*obser
 			result.key = key
 		}
 		judged[uid] = result
-		g.violation, g.findings = result.message, result.findings
+		g.judgment = result
 	}
 	r.sessions.recordJudgments(req, judged)
 	return true
@@ -128,30 +128,32 @@ func (r *Reconciler) policyKey(current *policy.Policy, namespace policy.Namespac
 // maxReportedFindings limits the findings in the status of a gang.
 const maxReportedFindings = 5
 
-// judgeGang returns the judgment of one gang. Each rule is in it once, with the finding of the
-// first member that violates it. A gang that needs too much memory is not compared.
+// judgeGang returns the judgment of one gang. A gang that needs too much memory is not compared.
 func (r *Reconciler) judgeGang(
 	ctx context.Context, current *policy.Policy, namespace policy.Namespace, g *observedGang,
 ) (judgment, error) {
-	release, err := acquireWholeReads(ctx, g.Members)
-	if err != nil {
-		return judgment{}, err
-	}
-	defer release()
-	members, err := r.readForPolicy(ctx, g.Members)
-	if errors.Is(err, errTooMuchMemory) {
-		return judgment{message: "The gang cannot be compared with the policy of the cluster: " + err.Error()}, nil
-	} else if err != nil {
-		return judgment{}, err
-	}
 	in := policy.Input{Namespace: namespace, Now: r.Clock.Now()}
-	for _, m := range members {
-		in.Members = append(in.Members, policy.Member{Gang: m.Result.Gang, Workload: m.Workload})
+	var result judgment
+	err := useWholes(ctx, g.Members, r.readForPolicy, func(members []member) error {
+		for _, m := range members {
+			in.Members = append(in.Members, policy.Member{Gang: m.Result.Gang, Workload: m.Workload})
+		}
+		result = newJudgment(in, current.Judge(in))
+		return nil
+	})
+	if errors.Is(err, errTooMuchMemory) {
+		return judgment{violation: "The gang cannot be compared with the policy of the cluster: " + err.Error()}, nil
 	}
+	return result, err
+}
+
+// newJudgment returns the judgment of members with the given findings. Each rule is in it once, with the finding of the
+// first member that violates it.
+func newJudgment(in policy.Input, findingsOfMembers [][]policy.Finding) judgment {
 	var result judgment
 	var lines []string
 	violated := sets.Set[violatedRule]{}
-	for i, findings := range current.Judge(in) {
+	for i, findings := range findingsOfMembers {
 		member := in.Members[i].Workload
 		for _, f := range findings {
 			rule := violatedRule{name: f.Rule, mode: f.Mode}
@@ -170,15 +172,15 @@ func (r *Reconciler) judgeGang(
 		lines = append(lines[:maxReportedFindings], fmt.Sprintf("and %d more", more))
 	}
 	if len(lines) > 0 {
-		result.message = "The gang violates the policy of the cluster: " + strings.Join(lines, "; ")
+		result.violation = "The gang violates the policy of the cluster: " + strings.Join(lines, "; ")
 	}
-	return result, nil
+	return result
 }
 
 // policyStatus returns the reason and the message of a gang that violates the policy; the zero value if
 // it does not. A gang that ends or restarts has a more important reason.
-func (g *observedGang) policyStatus(phase lifecycle.Phase) lifecycle.Status {
-	if g.violation == "" || !phase.Active() && phase != lifecycle.Suspended {
+func (g *observedGang) policyStatus(next lifecycle.State) lifecycle.Status {
+	if g.violation == "" || !next.Phase.Active() && next.Phase != lifecycle.Suspended {
 		return lifecycle.Status{}
 	}
 	return lifecycle.Status{Reason: gang.ReasonPolicyViolated, Message: g.violation}

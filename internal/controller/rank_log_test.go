@@ -230,8 +230,8 @@ func TestSilentRank(t *testing.T) {
 			if got.Reason != c.want {
 				t.Fatalf("the reason is %s: %s, want %s", got.Reason, got.Message, c.want)
 			}
-			if c.wantMatches > 0 && w.sessions.forRequest(w.request).rankLog.matches != c.wantMatches {
-				t.Errorf("%d lines, want %d", w.sessions.forRequest(w.request).rankLog.matches, c.wantMatches)
+			if c.wantMatches > 0 && w.sessions.forRequest(w.request).rankLog.Matches != c.wantMatches {
+				t.Errorf("%d lines, want %d", w.sessions.forRequest(w.request).rankLog.Matches, c.wantMatches)
 			}
 			if c.want == gang.ReasonStalled && (got.Message != "Rank"+message || got.Phase != lifecycle.Running) {
 				t.Errorf("phase %s, message %q", got.Phase, got.Message)

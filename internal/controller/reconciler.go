@@ -121,10 +121,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		return err
 	}
 	r.namespaceLabels = &namespaceLabels{limit: o.MetricNamespaces}
-	err := metrics.Registry.Register(gangCollector{
-		r.Client, e.Frameworks(), r.namespaceLabels, r.isManagedNamespace, r.sessions.countViolations,
-		r.countSuspects,
-	})
+	err := metrics.Registry.Register(gangCollector{r})
 	if err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
 		return fmt.Errorf("registering the gang collector: %w", err)
 	}
@@ -350,7 +347,7 @@ func (p *pass) handleError(err error) {
 		p.requeueAfter(conflictRetryDelay)
 	case isResolvedByNextEvent(err):
 	case errors.Is(err, errServiceConflict):
-		p.requeueAfter(serviceRetryInterval)
+		p.requeueAfter(obstacleRetryInterval)
 	case errors.Is(err, errChildChanging):
 		p.requeueAfter(time.Second)
 	default:

@@ -15,12 +15,14 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
-// rejectionRetryInterval is the interval at which a rejected request is repeated. No event marks the
-// time at which an administrator changes a quota or a policy.
-const rejectionRetryInterval = 30 * time.Second
+// obstacleRetryInterval is the interval at which the reconciler looks again at what only somebody else can change: a
+// quota or a policy that rejects a request, a conflicting object, and an API that is not installed. No event marks the
+// change, because these objects are not watched, which keeps the cache small. A user who corrects one waits for half of
+// the interval on average.
+const obstacleRetryInterval = 30 * time.Second
 
 // errUpdateRejected skips a member whose change the API server rejected. The pass continues as for
-// [errJobStatusReset]. The request is repeated after [rejectionRetryInterval].
+// [errJobStatusReset]. The request is repeated after [obstacleRetryInterval].
 var errUpdateRejected = errors.New("the API server rejected a change of the member")
 
 // isRejected reports whether the API server rejected a request because of its content: a quota, an
@@ -43,7 +45,7 @@ func isRejected(err error) bool {
 // childRejection is the rejection of a child object of a gang. The zero value means that no child was
 // rejected.
 type childRejection struct {
-	message string
+	problem lifecycle.Status
 	// nextTime is when the request is repeated.
 	nextTime time.Time
 }
@@ -53,7 +55,7 @@ type childRejection struct {
 func (r *Reconciler) ensureChildrenOrReport(ctx context.Context, g *observedGang, next lifecycle.State) error {
 	s, now := g.pass.session, r.Clock.Now()
 	if delay := s.rejection.nextTime.Sub(now); delay > 0 {
-		g.rejection = s.rejection.message
+		g.childProblem = s.rejection.problem
 		g.pass.requeueAfter(delay)
 		return nil
 	}
@@ -63,10 +65,20 @@ func (r *Reconciler) ensureChildrenOrReport(ctx context.Context, g *observedGang
 		return err
 	}
 	log.FromContext(ctx).Info("API server rejected a child object", "error", err.Error())
-	g.rejection = rejectionMessage(err, rejectionRetryInterval)
-	s.rejection = childRejection{message: g.rejection, nextTime: now.Add(rejectionRetryInterval)}
-	g.pass.requeueAfter(rejectionRetryInterval)
+	g.childProblem = lifecycle.Status{
+		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, obstacleRetryInterval),
+	}
+	s.rejection = childRejection{problem: g.childProblem, nextTime: now.Add(obstacleRetryInterval)}
+	g.pass.requeueAfter(obstacleRetryInterval)
 	return nil
+}
+
+// childStatus returns why an active gang does not have all of its children; the zero value if it does.
+func (g *observedGang) childStatus(next lifecycle.State) lifecycle.Status {
+	if !next.Phase.Active() {
+		return lifecycle.Status{}
+	}
+	return g.childProblem
 }
 
 func rejectionMessage(err error, retryInterval time.Duration) string {
@@ -78,13 +90,13 @@ func rejectionMessage(err error, retryInterval time.Duration) string {
 // of the gang stays as it is, because the member is not in the state that the change would have led to.
 func (r *Reconciler) reportRejectedUpdate(ctx context.Context, g *observedGang, m member, err error) error {
 	log.FromContext(ctx).Info("API server rejected a change of a member", "member", m.Meta().Name, "error", err.Error())
-	g.pass.requeueAfter(rejectionRetryInterval)
+	g.pass.requeueAfter(obstacleRetryInterval)
 	last := m.lastStatus()
 	if last.Reason == gang.ReasonRequestRejected {
 		return errUpdateRejected // messages of quotas contain numbers that change
 	}
 	status := lifecycle.Status{
-		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, rejectionRetryInterval), State: g.lastState(),
+		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, obstacleRetryInterval), State: g.lastState(),
 	}
 	status.SuspendedByRollcall, status.MemberNodes = last.SuspendedByRollcall, last.MemberNodes
 	if status.LastTransitionTime.IsZero() {

@@ -61,7 +61,7 @@ func TestRejectedChild(t *testing.T) {
 		},
 	})
 	for range 60 {
-		if after := w.reconcileOnce(t, trainRequest); after <= 0 || after > rejectionRetryInterval {
+		if after := w.reconcileOnce(t, trainRequest); after <= 0 || after > obstacleRetryInterval {
 			t.Fatalf("the next pass is due in %s", after)
 		}
 		w.clock.SetTime(w.clock.Now().Add(time.Second))
@@ -78,7 +78,7 @@ func TestRejectedChild(t *testing.T) {
 		t.Errorf("%d Events, want one for each member", n)
 	}
 	hasQuota = true
-	w.clock.SetTime(w.clock.Now().Add(rejectionRetryInterval))
+	w.clock.SetTime(w.clock.Now().Add(obstacleRetryInterval))
 	w.reconcileOnce(t, trainRequest)
 	if _, status := w.getJob(t, "train-launcher"); status.Reason != gang.ReasonGangPending {
 		t.Errorf("after the quota was raised, the status is %+v", status)
@@ -108,7 +108,7 @@ func TestRejectedUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if after := w.reconcileOnce(t, trainRequest); after <= 0 || after > rejectionRetryInterval {
+		if after := w.reconcileOnce(t, trainRequest); after <= 0 || after > obstacleRetryInterval {
 			t.Fatalf("the next pass is due in %s", after)
 		}
 	}

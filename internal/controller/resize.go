@@ -68,7 +68,8 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 }
 
 // handleRejectedResize scales a StatefulSet back to its recorded size if the policy denies its size. It records other
-// rejections, and returns other errors.
+// rejections, which last until the user corrects the size, which the scale subresource accepted, or an administrator
+// changes the policy or the quota. It returns other errors.
 func (r *Reconciler) handleRejectedResize(
 	ctx context.Context, p *pass, w gang.Workload, recorded int32, isRejectedBefore bool, err error,
 ) error {
@@ -79,28 +80,20 @@ func (r *Reconciler) handleRejectedResize(
 			return revertErr
 		}
 	}
-	if isDenied || isRejected(err) {
-		p.requeueAfter(rejectionRetryInterval)
-		r.recordRejectedResize(s, w, recorded, isRejectedBefore, err)
-		return nil
+	if !isDenied && !isRejected(err) {
+		return fmt.Errorf("reinjecting %s after a resize: %w", w.Meta().Name, err)
 	}
-	return fmt.Errorf("reinjecting %s after a resize: %w", w.Meta().Name, err)
-}
-
-// recordRejectedResize records that the scale subresource accepted a size that admission rejects, until the user
-// corrects the size or an administrator changes the policy or the quota.
-func (r *Reconciler) recordRejectedResize(
-	s *session, w gang.Workload, recorded int32, isRejectedBefore bool, rejection error,
-) {
 	now := r.Clock.Now()
+	p.requeueAfter(obstacleRetryInterval)
 	put(&s.resizes, w.Meta().UID, resizeRequest{
-		size: w.Ranks(), timeoutTime: now, nextTime: now.Add(rejectionRetryInterval),
+		size: w.Ranks(), timeoutTime: now, nextTime: now.Add(obstacleRetryInterval),
 	})
 	if !isRejectedBefore {
 		r.recordWarning(w, gang.ReasonResizeRejected, eventActionResize,
 			"The resize was rejected. The ranks are still configured for %d replicas: %s",
-			recorded, strings.Join(injectors.DenialCauses(rejection), "; "))
+			recorded, strings.Join(injectors.DenialCauses(err), "; "))
 	}
+	return nil
 }
 
 // isDeniedByPolicy reports whether the policy denies the size of a StatefulSet because of the recorded size. The

@@ -69,8 +69,8 @@ func TestRejectedResize(t *testing.T) {
 			req := Request{Namespace: "team", Kind: gang.StatefulSet, Name: "train"}
 			w.clock.SetTime(podtest.At(5))
 			for range 3 {
-				if after := w.reconcileOnce(t, req); after != rejectionRetryInterval {
-					t.Errorf("the next pass is due in %s, want %s", after, rejectionRetryInterval)
+				if after := w.reconcileOnce(t, req); after != obstacleRetryInterval {
+					t.Errorf("the next pass is due in %s, want %s", after, obstacleRetryInterval)
 				}
 			}
 			if n := w.countEvents(gang.ReasonResizeRejected); n != 1 || *requests != 1 {
@@ -86,7 +86,7 @@ func TestRejectedResize(t *testing.T) {
 			if err := w.Create(t.Context(), pod); err != nil {
 				t.Fatal(err)
 			}
-			w.clock.SetTime(podtest.At(5).Add(rejectionRetryInterval + time.Second))
+			w.clock.SetTime(podtest.At(5).Add(obstacleRetryInterval + time.Second))
 			w.reconcileOnce(t, req)
 			if status := w.readStatefulSetStatus(t, set); status.Phase != c.want {
 				t.Errorf("the gang is %s after %v, want %s", status.Phase, status.FirstFailure, c.want)

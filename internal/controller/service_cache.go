@@ -2,10 +2,12 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"math"
-	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,12 +49,16 @@ func TrimService(o any) (any, error) {
 		out.Annotations = map[string]string{annotationTooLarge: ""}
 		return out, nil
 	}
-	out.OwnerReferences = internOwners(service.OwnerReferences)
+	out.OwnerReferences = internEach(service.OwnerReferences, func(o *metav1.OwnerReference) {
+		o.APIVersion, o.Kind = intern(o.APIVersion), intern(o.Kind)
+	})
 	out.Spec = corev1.ServiceSpec{
 		ClusterIP:                intern(service.Spec.ClusterIP),
 		Selector:                 internLabels(service.Spec.Selector),
-		Ports:                    internPorts(service.Spec.Ports),
 		PublishNotReadyAddresses: service.Spec.PublishNotReadyAddresses,
+		Ports: internEach(service.Spec.Ports, func(p *corev1.ServicePort) {
+			p.Name, p.Protocol = intern(p.Name), intern(p.Protocol)
+		}),
 	}
 	return out, nil
 }
@@ -88,21 +94,50 @@ func (r *Reconciler) reportTooLargeService(ctx context.Context, service client.O
 	}
 }
 
-// internOwners returns owners that share the memory of their kinds with those of other objects.
-func internOwners(owners []metav1.OwnerReference) []metav1.OwnerReference {
-	var out []metav1.OwnerReference
-	for _, owner := range owners {
-		owner.APIVersion, owner.Kind = intern(owner.APIVersion), intern(owner.Kind)
-		out = append(out, owner)
-	}
-	return out
+// recentService is a Service and the time at which it was read or created. It is never changed.
+type recentService struct {
+	service  *corev1.Service
+	readTime time.Time
 }
 
-// internPorts returns ports that share the memory of their names with those of other Services.
-func internPorts(ports []corev1.ServicePort) []corev1.ServicePort {
-	out := slices.Clone(ports)
-	for i := range out {
-		out[i].Name, out[i].Protocol = intern(out[i].Name), intern(out[i].Protocol)
+// rememberService records what the cache would keep of a Service. It drops the Services that are not recent.
+func (s *sessions) rememberService(service *corev1.Service, now time.Time) {
+	trimmed, _ := TrimService(service.DeepCopy()) // never fails
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other, found := range s.services {
+		if !now.Before(found.readTime.Add(obstacleRetryInterval)) {
+			delete(s.services, other)
+		}
 	}
-	return out
+	put(&s.services, client.ObjectKeyFromObject(service),
+		recentService{service: trimmed.(*corev1.Service), readTime: now})
+}
+
+// forgetService drops a Service that was deleted.
+func (s *sessions) forgetService(key client.ObjectKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.services, key)
+}
+
+// findService returns a Service of the cache, or one that was read or created within [obstacleRetryInterval]; nil if
+// neither exists. The cache contains neither the Services of users nor those that were just created, and a gang that
+// starts has several passes per second.
+func (r *Reconciler) findService(ctx context.Context, key client.ObjectKey) (*corev1.Service, error) {
+	service := &corev1.Service{}
+	err := r.Client.Get(ctx, key, service)
+	switch {
+	case err == nil:
+		return service, nil
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("reading the Service %s: %w", key.Name, err)
+	}
+	r.sessions.mu.Lock()
+	defer r.sessions.mu.Unlock()
+	found, ok := r.sessions.services[key]
+	if !ok || !r.Clock.Now().Before(found.readTime.Add(obstacleRetryInterval)) {
+		return nil, nil
+	}
+	return found.service.DeepCopy(), nil
 }

@@ -17,15 +17,17 @@ import (
 type sessions struct {
 	mu        sync.Mutex
 	byRequest map[Request]*session
-	// services contains Services that the cache does not contain; see [sessions.findService].
+	// services contains Services that the cache does not contain; see [Reconciler.findService].
 	services map[client.ObjectKey]recentService
 }
 
 // session belongs to the gangs of one request. Only one pass of them runs at a time, so the fields need no lock, except
-// lastPass and judgments: they are read outside of passes, and sessions guards them.
+// those of the last pass and judgments: they are read outside of passes, and sessions guards them.
 type session struct {
-	// lastPass is the last pass; see [sessions.remainingDelay].
-	lastPass lastPass
+	// lastPassTime is the time of the last pass, and lastPodCount the number of pods that it read; see
+	// [sessions.remainingDelay].
+	lastPassTime time.Time
+	lastPodCount int
 	// judgments contains what the policy says about each gang, by the UID of the primary member.
 	judgments map[types.UID]judgment
 	// missingSince is when a member was first observed as missing; zero if none is missing.

@@ -40,7 +40,7 @@ func (r *Reconciler) syncState(ctx context.Context, g *observedGang, next lifecy
 		}
 		if err := r.syncMember(ctx, g, m, status); err != nil {
 			g.pass.handleError(err)
-			r.recordRejection(g, err, rejectionRetryInterval)
+			r.recordRejection(g, err, obstacleRetryInterval)
 			if g.isPrimaryMember(m) {
 				return
 			}
@@ -55,9 +55,6 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	s := g.pass.session
 	a := desiredAction(g, m, status.State)
 	if err := r.resetJobStatus(ctx, m, a); err != nil {
-		return err
-	}
-	if err := r.withdrawSuspendedCondition(ctx, m, a); err != nil {
 		return err
 	}
 	last := m.lastStatus() // the writes change the workload in memory
@@ -105,20 +102,13 @@ func (r *Reconciler) desiredStatus(
 	ctx context.Context, g *observedGang, next lifecycle.State,
 ) (lifecycle.Status, bool) {
 	status, ok := r.membersStatus(ctx, g, next)
-	if status.Reason == "" && g.rejection != "" && next.Phase.Active() {
-		status = lifecycle.Status{Reason: gang.ReasonRequestRejected, Message: g.rejection}
-	}
-	if status.Reason == "" && g.podGroupProblem != "" && next.Phase.Active() {
-		status = lifecycle.Status{Reason: gang.ReasonPodGroupMissing, Message: g.podGroupProblem}
-	}
-	if status.Reason == "" {
-		status = r.childStatus(g, next)
-	}
-	if status.Reason == "" {
-		status = r.limitStuckPodReports(g, next, g.stuckPodStatus(next))
-	}
-	if status.Reason == "" {
-		status = r.reportedStatus(g, next)
+	for _, find := range []func(*observedGang, lifecycle.State) lifecycle.Status{
+		(*observedGang).childStatus, r.queueStatus, r.keyPairStatus, r.stuckPodStatus, r.stallStatus,
+		(*observedGang).policyStatus,
+	} {
+		if status.Reason == "" {
+			status = find(g, next)
+		}
 	}
 	if status.Reason == "" {
 		status.Reason, status.Message = next.Phase.Reason(), next.Describe(g.gangPolicies(), g.memberStates)
@@ -233,12 +223,12 @@ func (r *Reconciler) recordPhaseChange(ctx context.Context, m member, last, next
 		log.FromContext(ctx).Info("Gang entered phase", "phase", next.Phase, "previousPhase", last.Phase,
 			"reason", next.Reason, "restarts", next.Restarts, "disruptions", next.Disruptions, "member", m.Meta().Name)
 	}
-	switch {
-	case !needsEvent(last, next):
-	case isWarning(next):
-		r.recordWarning(m.Workload, next.Reason, eventActionUpdatePhase, "%s", next.Message)
-	default:
-		r.recordNormal(m.Workload, next.Reason, eventActionUpdatePhase, "%s", next.Message)
+	eventType := corev1.EventTypeNormal
+	if isWarning(next) {
+		eventType = corev1.EventTypeWarning
+	}
+	if needsEvent(last, next) {
+		r.recordEvent(m.Workload, eventType, next.Reason, eventActionUpdatePhase, next.Message)
 	}
 }
 
@@ -257,7 +247,7 @@ func (r *Reconciler) reportNotInjected(ctx context.Context, w gang.Workload) err
 		Reason: gang.ReasonNotInjected,
 		Message: "The workload has the Rollcall label but was admitted without injection. " +
 			"Delete and recreate it in a namespace that the Rollcall webhook covers.",
-		State: lifecycle.State{LastTransitionTime: r.statusTime()},
+		State: lifecycle.State{LastTransitionTime: r.Clock.Now().UTC().Truncate(time.Second)},
 	}
 	if lifecycle.ReadStatus(w).Reason == status.Reason {
 		return nil
@@ -268,9 +258,6 @@ func (r *Reconciler) reportNotInjected(ctx context.Context, w gang.Workload) err
 	r.recordWarning(w, status.Reason, eventActionCheckInjection, "%s", status.Message)
 	return nil
 }
-
-// statusTime returns the current time to the second, which is the precision of the status.
-func (r *Reconciler) statusTime() time.Time { return r.Clock.Now().UTC().Truncate(time.Second) }
 
 // writeStatus writes label, annotation and conditions by one patch of the status subresource. The
 // patch contains the resource version of the cache: if the cache is stale, the API server rejects the
@@ -296,11 +283,8 @@ func hasCurrentConditions(w gang.Workload, status lifecycle.Status) bool {
 		return true
 	}
 	have := w.Job.Status.Conditions
-	want := buildConditions(have, status)
-	return len(have) == len(want) && !slices.ContainsFunc(want, func(c batchv1.JobCondition) bool {
-		return !slices.ContainsFunc(have, func(h batchv1.JobCondition) bool {
-			return h.Type == c.Type && h.Status == c.Status
-		})
+	return slices.EqualFunc(have, buildConditions(have, status), func(a, b batchv1.JobCondition) bool {
+		return a.Type == b.Type && a.Status == b.Status
 	})
 }
 

@@ -13,23 +13,20 @@ import (
 
 // stuckPodStatus returns the reason and the message for a gang that waits for a stuck pod; the zero
 // value if it does not. The message contains no value that changes within a phase.
-func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
-	pod := g.observed.StuckPod
+func (r *Reconciler) stuckPodStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
+	pod, status := g.observed.StuckPod, lifecycle.Status{}
 	if pod == nil {
-		return lifecycle.Status{}
+		return r.limitStuckPodReports(g, next, status)
 	}
-	consequence := g.describeStuckPod(next, pod)
-	if consequence == "" {
-		return lifecycle.Status{}
-	}
-	return lifecycle.Status{
-		Reason: gang.ReasonPodStuckTerminating,
-		Message: fmt.Sprintf("%s. Pod %s on node %s is still terminating (due %s). %s. "+
+	if consequence := g.describeStuckPod(next, pod); consequence != "" {
+		status.Reason = gang.ReasonPodStuckTerminating
+		status.Message = fmt.Sprintf("%s. Pod %s on node %s is still terminating (due %s). %s. "+
 			"If the machine is off, delete Node %s or taint it with %s=nodeshutdown:NoExecute",
 			next.Describe(g.gangPolicies(), g.memberStates), pod.Name, pod.Spec.NodeName,
 			pod.DeletionTimestamp.UTC().Format("15:04:05 UTC"), consequence,
-			pod.Spec.NodeName, corev1.TaintNodeOutOfService),
+			pod.Spec.NodeName, corev1.TaintNodeOutOfService)
 	}
+	return r.limitStuckPodReports(g, next, status)
 }
 
 // describeStuckPod describes what a stuck pod prevents; empty if nobody has to do anything.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,24 +25,35 @@ var errTooMuchMemory = fmt.Errorf(
 // only for passes of larger gangs.
 var wholeReads = semaphore.NewWeighted(maxConcurrentReconciles)
 
-// acquireWholeReads waits until a pass may keep whole workloads, and returns the function that ends it.
-func acquireWholeReads(ctx context.Context, members []member) (func(), error) {
+// useWholes calls a function with members and their whole workloads, as read returns them, when the passes of other
+// gangs permit it. It leaves out members of which read returns the zero value. The error is errTooMuchMemory beyond
+// the maximum.
+func useWholes(
+	ctx context.Context, members []member, read func(context.Context, member) (gang.Workload, error),
+	use func([]member) error,
+) error {
 	n := int64(min(len(members), maxConcurrentReconciles))
 	if err := wholeReads.Acquire(ctx, n); err != nil {
-		return nil, fmt.Errorf("waiting for the reads of other gangs: %w", err)
+		return fmt.Errorf("waiting for the reads of other gangs: %w", err)
 	}
-	return func() { wholeReads.Release(n) }, nil
-}
-
-// wholeBytes is the memory of the whole workloads that a pass has read.
-type wholeBytes int
-
-// add counts a workload. The error is errTooMuchMemory beyond the maximum.
-func (b *wholeBytes) add(w gang.Workload) error {
-	if *b += wholeBytes(gang.MeasureMemory(w.Object(), math.MaxInt)); *b > maxWholeBytes {
-		return errTooMuchMemory
+	defer wholeReads.Release(n)
+	var out []member
+	bytes := 0
+	for _, m := range members {
+		whole, err := read(ctx, m)
+		if err != nil {
+			return err
+		}
+		if whole == (gang.Workload{}) {
+			continue
+		}
+		if bytes += gang.MeasureMemory(whole.Object(), math.MaxInt); bytes > maxWholeBytes {
+			return errTooMuchMemory
+		}
+		m.Workload = whole
+		out = append(out, m)
 	}
-	return nil
+	return use(out)
 }
 
 // readWhole reads a member from the API server with the fields that the cache does not contain. The error is
@@ -60,53 +70,27 @@ func (r *Reconciler) readWhole(ctx context.Context, m member) (gang.Workload, er
 	return whole, nil
 }
 
-// useWholes calls a function with members and their whole workloads in the API server, but without their
-// volumeClaimTemplates.
-func (r *Reconciler) useWholes(ctx context.Context, members []member, use func([]member) error) error {
-	release, err := acquireWholeReads(ctx, members)
-	if err != nil {
-		return err
+// readForQueue reads a member without its volumeClaimTemplates.
+func (r *Reconciler) readForQueue(ctx context.Context, m member) (gang.Workload, error) {
+	whole, err := r.readWhole(ctx, m)
+	if whole.StatefulSet != nil {
+		whole.StatefulSet.Spec.VolumeClaimTemplates = nil
 	}
-	defer release()
-	var bytes wholeBytes
-	out := slices.Clone(members)
-	for i := range out {
-		whole, err := r.readWhole(ctx, out[i])
-		if err != nil {
-			return err
-		}
-		if whole.StatefulSet != nil {
-			whole.StatefulSet.Spec.VolumeClaimTemplates = nil
-		}
-		if err := bytes.add(whole); err != nil {
-			return err
-		}
-		out[i].Workload = whole
-	}
-	return use(out)
+	return whole, err
 }
 
-// readForPolicy returns the members that exist with their whole workloads. Rules can read each field, so the members
-// are read from the API server: the cache contains only a part of them.
-func (r *Reconciler) readForPolicy(ctx context.Context, members []member) ([]member, error) {
-	var out []member
-	var bytes wholeBytes
-	for _, m := range members {
-		if m.Result == nil {
-			continue
-		}
-		whole, err := r.readWhole(ctx, m)
-		if client.IgnoreNotFound(err) != nil && !errors.Is(err, errChildChanging) {
-			return nil, fmt.Errorf("comparing with the policy: %w", err)
-		}
-		if whole.Meta().UID != m.Meta().UID {
-			continue // deleted, which causes another pass
-		}
-		if err := bytes.add(whole); err != nil {
-			return nil, err
-		}
-		m.Workload = whole
-		out = append(out, m)
+// readForPolicy reads a member with all fields, which the rules of a policy can read. It returns the zero value for a
+// member that could not be parsed, and for one that was deleted, which causes another pass.
+func (r *Reconciler) readForPolicy(ctx context.Context, m member) (gang.Workload, error) {
+	if m.Result == nil {
+		return gang.Workload{}, nil
 	}
-	return out, nil
+	whole, err := r.readWhole(ctx, m)
+	if client.IgnoreNotFound(err) != nil && !errors.Is(err, errChildChanging) {
+		return whole, fmt.Errorf("comparing with the policy: %w", err)
+	}
+	if whole.Meta().UID != m.Meta().UID {
+		return gang.Workload{}, nil
+	}
+	return whole, nil
 }

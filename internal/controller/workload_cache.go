@@ -148,8 +148,9 @@ func internWorkload(w gang.Workload) {
 	for _, containers := range [][]corev1.Container{template.Spec.Containers, template.Spec.InitContainers} {
 		for i := range containers {
 			c := &containers[i]
-			c.Name, c.Command, c.Args = intern(c.Name), internTexts(c.Command), internTexts(c.Args)
-			c.Env = internVariables(c.Env)
+			c.Name, c.Command, c.Args = intern(c.Name), internEach(c.Command, internText), internEach(c.Args, internText)
+			// The gangs of a cluster have most variables in common.
+			c.Env = internEach(c.Env, func(v *corev1.EnvVar) { v.Name, v.Value = intern(v.Name), intern(v.Value) })
 		}
 	}
 }
@@ -178,24 +179,16 @@ func internLabels(labels map[string]string) map[string]string {
 	return out
 }
 
-// internTexts returns texts that share their memory with those of other gangs.
-func internTexts(texts []string) []string {
-	out := slices.Clone(texts)
+// internEach returns a copy of a list whose elements share the memory of their texts with those of other objects.
+func internEach[T any](list []T, internTexts func(*T)) []T {
+	out := slices.Clone(list)
 	for i := range out {
-		out[i] = intern(out[i])
+		internTexts(&out[i])
 	}
 	return out
 }
 
-// internVariables returns variables that share the memory of their texts with those of other gangs. The gangs of
-// a cluster have most variables in common.
-func internVariables(env []corev1.EnvVar) []corev1.EnvVar {
-	out := slices.Clone(env)
-	for i := range out {
-		out[i].Name, out[i].Value = intern(out[i].Name), intern(out[i].Value)
-	}
-	return out
-}
+func internText(text *string) { *text = intern(*text) }
 
 // shortenTexts truncates the long texts of containers. It copies the lists, which the original shares.
 func shortenTexts(containers []corev1.Container) {

@@ -320,7 +320,7 @@ func TestUserServiceReads(t *testing.T) {
 	if reader.reads != 1 {
 		t.Errorf("%d reads within the interval, want 1", reader.reads)
 	}
-	w.clock.SetTime(w.clock.Now().Add(serviceRetryInterval))
+	w.clock.SetTime(w.clock.Now().Add(obstacleRetryInterval))
 	w.reconcileOnce(t, request)
 	if reader.reads != 2 {
 		t.Errorf("%d reads after the interval, want 2", reader.reads)

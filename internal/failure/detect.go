@@ -147,7 +147,7 @@ func (c Context) exitedOnDeletion(pod *corev1.Pod) bool {
 	var lastExit time.Time
 	for _, s := range pod.Status.ContainerStatuses {
 		terminated := cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated)
-		isTraining := len(c.TrainingContainers) == 0 || slices.Contains(c.TrainingContainers, s.Name)
+		isTraining := IsTrainingContainer(s.Name, c.TrainingContainers)
 		if isTraining && terminated != nil && terminated.FinishedAt.After(lastExit) {
 			lastExit = terminated.FinishedAt.Time
 		}
@@ -340,7 +340,7 @@ func containerFailures(
 	pod *corev1.Pod, statuses []corev1.ContainerStatus, names []string,
 ) (previous, current *Failure) {
 	for _, c := range statuses {
-		if len(names) > 0 && !slices.Contains(names, c.Name) {
+		if !IsTrainingContainer(c.Name, names) {
 			continue
 		}
 		previous = EarlierOf(previous, containerFailure(pod, c.Name, c.LastTerminationState.Terminated))

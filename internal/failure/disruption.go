@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // findDisruption returns reason and time of the condition by which the control plane or the kubelet announces
@@ -29,8 +30,15 @@ func findDisruption(pod *corev1.Pod) (reason string, decided time.Time) {
 
 // disruptionCondition returns the condition DisruptionTarget of a pod; the zero value if the pod does not have it.
 func disruptionCondition(pod *corev1.Pod) corev1.PodCondition {
+	return FindCondition(pod, corev1.DisruptionTarget, corev1.ConditionTrue)
+}
+
+// FindCondition returns a condition of a pod; the zero value if the pod does not have it, or with another status.
+func FindCondition(
+	pod *corev1.Pod, t corev1.PodConditionType, status corev1.ConditionStatus,
+) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+		if c.Type == t && c.Status == status {
 			return c
 		}
 	}
@@ -46,3 +54,30 @@ func isTerminatedByKubelet(pod *corev1.Pod) bool {
 func IsDisrupted(pod *corev1.Pod) bool {
 	return disruptionCondition(pod).Reason != ""
 }
+
+// terminationDecisionTime returns when the deletion of a pod was decided. A disruption is decided
+// before the deletion is requested.
+func terminationDecisionTime(pod *corev1.Pod) time.Time {
+	requested := deletionRequestTime(pod)
+	if _, decided := findDisruption(pod); !decided.IsZero() && decided.Before(requested) {
+		return decided
+	}
+	return requested
+}
+
+// deletionRequestTime returns when the deletion of a pod was requested. The pod must have a deletion
+// timestamp, which is the end of the grace period.
+func deletionRequestTime(pod *corev1.Pod) time.Time {
+	return pod.DeletionTimestamp.Add(-gracePeriod(pod))
+}
+
+// gracePeriod returns the grace period of a pod that is being deleted.
+func gracePeriod(pod *corev1.Pod) time.Duration {
+	return time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
+}
+
+// hasConfirmedDeletion reports whether the grace period of a pod that is being deleted is 0. From
+// Kubernetes 1.37, the kubelet confirms the termination of a pod by a deletion with that grace
+// period, and the API server moves the deletion timestamp to the present
+// (apiserver, pkg/registry/rest/delete.go). A forced deletion has the same effect.
+func hasConfirmedDeletion(pod *corev1.Pod) bool { return gracePeriod(pod) == 0 }

@@ -309,3 +309,33 @@ func (f *Failure) wasKilledBySignal() bool {
 // hasSpecificExitCode reports whether the program chose its exit code. Python and most other
 // languages exit with 1 after any unhandled error, so 1 is also the exit code of lost peers.
 func (f *Failure) hasSpecificExitCode() bool { return f.ExitCode > 1 && f.ExitCode < 128 }
+
+// IsRefusal reports whether a node refused a rank: by a preflight check, or by a kubelet that rejected the pod because
+// something of the node is missing. The failure may be nil.
+func (f *Failure) IsRefusal() bool {
+	return f.IsFailedPreflight() || f != nil && f.Container == "" &&
+		(slices.Contains(rejectionReasons, f.Reason) || strings.HasPrefix(f.Reason, rejectedForResource))
+}
+
+// rejectionReasons are reasons of a kubelet that rejects a pod for which a device or a label of its node is missing.
+var rejectionReasons = []string{
+	"UnexpectedAdmissionError", "NodeAffinity",
+}
+
+// rejectedForResource starts the reason of a kubelet that rejects a pod for which another resource of its node is
+// missing, such as OutOfcpu (kubernetes pkg/kubelet/lifecycle, predicate.go).
+const rejectedForResource = "OutOf"
+
+// lostContainerReasons are the reasons of containers whose end nobody observed. containerd gives the first to a
+// container that ran when containerd stopped and that is gone when it starts, for example because the machine
+// restarted (containerd internal/cri/server, loadContainer). The kubelet gives the second to a container that the
+// runtime does not know any more (kubernetes pkg/kubelet, convertToAPIContainerStatuses).
+var lostContainerReasons = []string{"Unknown", "ContainerStatusUnknown"}
+
+// lostContainerMessage is the message of a container without output.
+const lostContainerMessage = "the node or its container runtime restarted, so the exit code is not that of the program"
+
+// IsLostContainer reports whether the node lost the training container that failed. The program did not cause that.
+func (f *Failure) IsLostContainer() bool {
+	return f != nil && f.Container != "" && !f.Auxiliary && slices.Contains(lostContainerReasons, f.Reason)
+}

@@ -73,8 +73,7 @@ func (f *Failure) markStalled(text string) {
 // that exits with code 0. It restarts such a container of a Job only because of a probe.
 func (c Context) silentStall(pod *corev1.Pod) *Failure {
 	for _, s := range pod.Status.ContainerStatuses {
-		isTraining := len(c.TrainingContainers) == 0 || slices.Contains(c.TrainingContainers, s.Name)
-		last := s.LastTerminationState.Terminated
+		isTraining, last := IsTrainingContainer(s.Name, c.TrainingContainers), s.LastTerminationState.Terminated
 		if c.TerminatesStalled && isTraining && last != nil && last.ExitCode == 0 &&
 			parseStallReport(last.Message, last.FinishedAt.Time) == nil {
 			return &Failure{

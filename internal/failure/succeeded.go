@@ -37,7 +37,7 @@ func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 	}
 	succeeded := 0
 	for _, c := range pod.Status.ContainerStatuses {
-		if len(trainingContainers) > 0 && !slices.Contains(trainingContainers, c.Name) {
+		if !IsTrainingContainer(c.Name, trainingContainers) {
 			continue
 		}
 		terminated := c.State.Terminated
@@ -50,4 +50,9 @@ func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 		succeeded++
 	}
 	return succeeded > 0
+}
+
+// IsTrainingContainer reports whether a name is that of a training container. No names stand for all containers.
+func IsTrainingContainer(name string, trainingContainers []string) bool {
+	return len(trainingContainers) == 0 || slices.Contains(trainingContainers, name)
 }

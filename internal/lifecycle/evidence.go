@@ -239,16 +239,15 @@ func (w WorkloadEvidence) isTerminating(s State) bool {
 // has, nextCheckTime is when the first ready pod will have been; zero if no pod is ready.
 func observePartialReadiness(pods []corev1.Pod, now time.Time) (partiallyReady bool, nextCheckTime time.Time) {
 	for i := range pods {
-		for _, c := range pods[i].Status.Conditions {
-			if c.Type != corev1.PodReady || c.Status != corev1.ConditionTrue {
-				continue
-			}
-			due := c.LastTransitionTime.Add(startingGracePeriod)
-			if !due.After(now) {
-				return true, time.Time{}
-			}
-			nextCheckTime = earliestTime(nextCheckTime, due)
+		c := failure.FindCondition(&pods[i], corev1.PodReady, corev1.ConditionTrue)
+		if c.Type == "" {
+			continue
 		}
+		due := c.LastTransitionTime.Add(startingGracePeriod)
+		if !due.After(now) {
+			return true, time.Time{}
+		}
+		nextCheckTime = earliestTime(nextCheckTime, due)
 	}
 	return false, nextCheckTime
 }

@@ -43,7 +43,8 @@ func TestRestartByEvidence(t *testing.T) {
 	}
 	job := func(e *Evidence) *batchv1.Job { return e.Workloads[0].Job }
 	silent := RankLog{
-		Matches: 2, Silence: 100 * time.Second, Rules: gang.StallRules{Action: gang.StallRestart, Timeout: 100 * time.Second},
+		Matches: 2, MatchTime: podtest.At(0), ReadTime: podtest.At(100),
+		Source: RankLogSource{Rules: gang.StallRules{Action: gang.StallRestart, Timeout: 100 * time.Second}},
 	}
 	replaceSetPods := func(e *Evidence, s *State) {
 		e.Workloads[0].Workload = gang.Workload{StatefulSet: &appsv1.StatefulSet{
@@ -100,7 +101,7 @@ func TestRestartByEvidence(t *testing.T) {
 			change: func(e *Evidence, _ *State) { e.RankLog = silent; e.RankLog.Stopped = true }, want: Running,
 		},
 		"rank 0 prints a line of a fault": {
-			change: func(e *Evidence, _ *State) { e.RankLog = RankLog{Faulted: true, Rules: silent.Rules} },
+			change: func(e *Evidence, _ *State) { e.RankLog = RankLog{Faulted: true, Source: silent.Source} },
 			want:   Restarting, reason: failure.ReasonStalled, restarts: 1,
 		},
 		"rank 0 prints no line because another rank failed": {

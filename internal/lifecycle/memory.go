@@ -107,8 +107,8 @@ func (m *Memory) Confirm(last, next State, snapshot Snapshot) (delay time.Durati
 	if delay := last.remainingRepeatBackoff(next, snapshot.Now); delay > 0 {
 		return delay, false
 	}
-	wait := last.staleCacheDelay(next.FirstFailure, snapshot)
-	if delay := RemainingDelay(&m.staleCacheTime, isDecision && wait > 0, wait, snapshot.Now); delay > 0 {
+	isStale := isDecision && last.mayFollowStaleCache(next.FirstFailure, snapshot)
+	if delay := RemainingDelay(&m.staleCacheTime, isStale, maxStaleCacheDelay, snapshot.Now); delay > 0 {
 		return delay, false
 	}
 	isFailing := isDecision && next.Phase == Failed && snapshot.Members.Phase(last.Phase) != Failed
@@ -135,4 +135,45 @@ func RemainingDelay(since *time.Time, holds bool, period time.Duration, now time
 // mayCompleteGang reports whether a member that determines completion has not finished.
 func (s MemberState) mayCompleteGang() bool {
 	return s.DeterminesCompletion && s.Exists && !s.Observed.HasResult()
+}
+
+// unhealthyPeriod is how long a device must be unhealthy before it is a failure. Device plugins report errors from
+// which a device recovers.
+const unhealthyPeriod = 10 * time.Second
+
+// observeDevices returns since when pods have had an unhealthy device, if they have had it for [unhealthyPeriod].
+// nextCheckTime is when the next pod will; zero if no other pod has such a device. A kubelet does not report a time, so
+// the period starts when this process observes the device.
+func (m *Memory) observeDevices(e Evidence) (unhealthy map[types.UID]time.Time, nextCheckTime time.Time) {
+	observed := map[types.UID]time.Time{}
+	unhealthy = map[types.UID]time.Time{}
+	for _, w := range e.Workloads {
+		names := trainingContainers(w.Gang)
+		for i := range w.Pods {
+			p := &w.Pods[i]
+			if !failure.HasUnhealthyDevice(p, names) {
+				continue
+			}
+			since, isKnown := m.unhealthyPods[p.UID]
+			if !isKnown {
+				since = e.Now
+			}
+			observed[p.UID] = since
+			if due := since.Add(unhealthyPeriod); due.After(e.Now) {
+				nextCheckTime = earliestTime(nextCheckTime, due)
+			} else {
+				unhealthy[p.UID] = since
+			}
+		}
+	}
+	m.unhealthyPods = observed
+	return unhealthy, nextCheckTime
+}
+
+func trainingContainers(g gang.Gang) []string {
+	var out []string
+	for _, c := range g.Containers {
+		out = append(out, c.Name)
+	}
+	return out
 }

@@ -215,11 +215,7 @@ func formatCount(n int32, noun string) string {
 func formatMembers(members []gang.Member) string {
 	var out []string
 	for _, m := range members {
-		pods := "pods"
-		if m.Size == 1 {
-			pods = "pod"
-		}
-		out = append(out, fmt.Sprintf("%s (role %s, %d %s)", m.WorkloadName, m.Role, m.Size, pods))
+		out = append(out, fmt.Sprintf("%s (role %s, %s)", m.WorkloadName, m.Role, gang.FormatCount(m.Size, "pod")))
 	}
 	return strings.Join(out, " and ")
 }

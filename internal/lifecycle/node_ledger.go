@@ -22,9 +22,8 @@ const (
 
 // NodeFailure is a first failure that the hardware of a node caused, or may have caused.
 type NodeFailure struct {
-	Node   string
-	Reason string
-	Time   time.Time
+	Node string
+	Time time.Time
 	// IsHardware is true if the hardware caused the failure.
 	IsHardware bool
 }
@@ -35,7 +34,7 @@ func (s State) NodeFailures() []NodeFailure {
 	var out []NodeFailure
 	for _, n := range s.FailedNodes {
 		if n.Reason != "" {
-			out = append(out, NodeFailure{n.Name, n.Reason, n.LastFailureTime, true})
+			out = append(out, NodeFailure{n.Name, n.LastFailureTime, true})
 		}
 	}
 	f := s.FirstFailure
@@ -44,7 +43,7 @@ func (s State) NodeFailures() []NodeFailure {
 	isKnown := func(n NodeFailure) bool { return n.Node == f.Node }
 	if !isFatal && (isHardware || f.MayBeHardwareFault()) && gang.CanExcludeNode(f.Node) &&
 		!slices.ContainsFunc(out, isKnown) {
-		out = append(out, NodeFailure{f.Node, f.Reason, f.Time, isHardware})
+		out = append(out, NodeFailure{f.Node, f.Time, isHardware})
 	}
 	return out
 }

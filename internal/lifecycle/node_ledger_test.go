@@ -112,22 +112,20 @@ func TestNodeFailures(t *testing.T) {
 	lost := &failure.Failure{Node: "a", Reason: failure.ReasonNodeLost, Time: at}
 	fatal := failedPreflight("a")
 	fatal.ExitCode = gang.PreflightFatal
-	earlier := lifecycle.NodeFailure{Node: "b", Reason: failure.ReasonNodeLost, Time: podtest.At(5), IsHardware: true}
+	earlier := lifecycle.NodeFailure{Node: "b", Time: podtest.At(5), IsHardware: true}
 	failedNodes := []lifecycle.FailedNode{
-		{Name: earlier.Node, Reason: earlier.Reason, LastFailureTime: earlier.Time}, {Name: "c", Failures: 2},
+		{Name: earlier.Node, Reason: failure.ReasonNodeLost, LastFailureTime: earlier.Time}, {Name: "c", Failures: 2},
 	}
 	for name, c := range map[string]struct {
 		state lifecycle.State
 		want  []lifecycle.NodeFailure
 	}{
-		"no failure": {},
-		"an exit":    {lifecycle.State{FirstFailure: exit}, []lifecycle.NodeFailure{{"a", "Error", at, false}}},
-		"a lost node": {
-			lifecycle.State{FirstFailure: lost}, []lifecycle.NodeFailure{{"a", failure.ReasonNodeLost, at, true}},
-		},
+		"no failure":  {},
+		"an exit":     {lifecycle.State{FirstFailure: exit}, []lifecycle.NodeFailure{{"a", at, false}}},
+		"a lost node": {lifecycle.State{FirstFailure: lost}, []lifecycle.NodeFailure{{"a", at, true}}},
 		"an earlier fault of the hardware": {
 			lifecycle.State{FirstFailure: exit, FailedNodes: failedNodes},
-			[]lifecycle.NodeFailure{earlier, {"a", "Error", at, false}},
+			[]lifecycle.NodeFailure{earlier, {"a", at, false}},
 		},
 		"a drain": {state: lifecycle.State{FirstFailure: &failure.Failure{
 			Node: "a", Reason: "EvictionByEvictionAPI", Disrupted: true, Time: at,

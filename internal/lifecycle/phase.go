@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
 
 	"rollcall.training/gang"
@@ -42,25 +43,8 @@ func (p Phase) Terminal() bool { return p == Succeeded || p == Failed }
 // Active reports whether ranks run or are expected to run in a phase.
 func (p Phase) Active() bool { return p == Pending || p == Starting || p == Running }
 
-// Reason returns the reason that status and Events give for entering the phase.
-func (p Phase) Reason() gang.Reason {
-	switch p {
-	case Starting:
-		return gang.ReasonGangStarting
-	case Running:
-		return gang.ReasonGangRunning
-	case Restarting:
-		return gang.ReasonGangRestarting
-	case Suspended:
-		return gang.ReasonGangSuspended
-	case Succeeded:
-		return gang.ReasonGangSucceeded
-	case Failed:
-		return gang.ReasonGangFailed
-	default:
-		return gang.ReasonGangPending
-	}
-}
+// Reason returns the reason that status and Events give for entering the phase: [gang.ReasonGangRunning] for Running.
+func (p Phase) Reason() gang.Reason { return gang.Reason("Gang" + cmp.Or(p, Pending)) }
 
 // Phase returns the phase that the members of a gang determine without its pods: Pending, Running or
 // a terminal phase. previous is the phase in which the gang was.

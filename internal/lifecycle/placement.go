@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 )
 
 // Placement counts the pods of a gang that have a node, and those that wait for one. Pods that are gated, that are
@@ -37,10 +38,8 @@ func (p *Placement) addPods(pods []corev1.Pod) {
 // boundTime returns when a pod got its node. The cache of the controller keeps only the condition Ready of a ready pod.
 func boundTime(pod *corev1.Pod) time.Time {
 	for _, name := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
-		for _, c := range pod.Status.Conditions {
-			if c.Type == name && c.Status == corev1.ConditionTrue {
-				return c.LastTransitionTime.Time
-			}
+		if c := failure.FindCondition(pod, name, corev1.ConditionTrue); c.Type != "" {
+			return c.LastTransitionTime.Time
 		}
 	}
 	return pod.CreationTimestamp.Time

@@ -25,15 +25,6 @@ func IsPodTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// IsContainerRunning reports whether a container of a pod that is not being deleted runs. A pod of the cache has no
-// container statuses if all containers run and none has exited.
-func IsContainerRunning(pod *corev1.Pod, name string) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning &&
-		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-			return c.Name == name && c.State.Running == nil
-		})
-}
-
 // IsDeletionConfirmed reports whether a pod that is being deleted has no containers any more, so that
 // only finalizers keep the object. The grace period is then 0: the kubelet confirmed the termination, the
 // pod had no node, or somebody forced the deletion. With backoffLimitPerIndex, the Job controller keeps
@@ -180,4 +171,133 @@ func findPodsToUntrack(w gang.Workload, pods []corev1.Pod, isRestarting bool) []
 		}
 	}
 	return out
+}
+
+// isIgnored reports whether a Job does not count a failed pod, because the first rule of its podFailurePolicy that
+// matches the pod has the action Ignore (kubernetes pkg/controller/job, matchPodFailurePolicy).
+func isIgnored(job *batchv1.Job, pod *corev1.Pod) bool {
+	if job.Spec.PodFailurePolicy == nil {
+		return false
+	}
+	for _, rule := range job.Spec.PodFailurePolicy.Rules {
+		hasExited := rule.OnExitCodes != nil && hasExitCode(pod, *rule.OnExitCodes)
+		if hasExited || hasAnyCondition(pod, rule.OnPodConditions) {
+			return rule.Action == batchv1.PodFailurePolicyActionIgnore
+		}
+	}
+	return false
+}
+
+// hasExitCode reports whether the exit code of a container, other than 0, meets a requirement.
+func hasExitCode(pod *corev1.Pod, r batchv1.PodFailurePolicyOnExitCodesRequirement) bool {
+	statuses := slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses)
+	return slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool {
+		exited := c.State.Terminated
+		isNamed := r.ContainerName == nil || *r.ContainerName == c.Name
+		return isNamed && exited != nil && exited.ExitCode != 0 &&
+			slices.Contains(r.Values, exited.ExitCode) == (r.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn)
+	})
+}
+
+// hasAnyCondition reports whether a pod has one of the conditions.
+func hasAnyCondition(pod *corev1.Pod, patterns []batchv1.PodFailurePolicyOnPodConditionsPattern) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return slices.Contains(patterns, batchv1.PodFailurePolicyOnPodConditionsPattern{Type: c.Type, Status: c.Status})
+	})
+}
+
+// podTermination describes whether pods of a member still prevent the next attempt of the gang.
+type podTermination struct {
+	// allTerminated is true if no pod prevents the next attempt.
+	allTerminated bool
+	// anyTerminating is true if a pod is being deleted, unless its termination is overdue and ignored.
+	anyTerminating bool
+	// nextTimeout is when the termination of the next pod is overdue; zero if no pod terminates.
+	nextTimeout time.Time
+}
+
+// observeTermination observes the termination of the pods of a workload that counts terminatingPods. A pod whose
+// termination is overdue prevents the next attempt unless ignoresOverdue is true. The deletion of a pod on a lost node
+// does not reach anybody, so ignoresLost ignores it without a delay.
+func observeTermination(
+	terminatingPods int32, pods []corev1.Pod, now time.Time, ignoresOverdue, ignoresLost bool,
+) podTermination {
+	out := podTermination{allTerminated: true}
+	var ignoredPods int32
+	for i := range pods {
+		pod := &pods[i]
+		switch {
+		case IsPodTerminal(pod):
+		case IsDeletionConfirmed(pod), ignoresLost && pod.DeletionTimestamp != nil && failure.IsOnLostNode(pod):
+			ignoredPods++
+		case IsTerminationOverdue(pod, now):
+			if ignoresOverdue {
+				ignoredPods++
+			} else {
+				out.allTerminated, out.anyTerminating = false, true
+			}
+		case pod.DeletionTimestamp != nil:
+			out.allTerminated, out.anyTerminating = false, true
+			out.nextTimeout = earliestTime(out.nextTimeout, TerminationDeadline(pod))
+		default:
+			out.allTerminated = false
+		}
+	}
+	// The Job may count pods that the cache does not contain yet.
+	if terminatingPods > ignoredPods {
+		out.allTerminated = false
+	}
+	return out
+}
+
+// excludeResumedPods returns the pods of a workload without those that somebody has deleted since a user or a queue
+// resumed the gang. They do not terminate because of the suspension.
+func (w WorkloadEvidence) excludeResumedPods(s State) []corev1.Pod {
+	isResumed := func(pod corev1.Pod) bool {
+		podAttempt, hasAttempt := gang.PodAttempt(&pod)
+		return hasAttempt && podAttempt >= s.Attempt
+	}
+	if s.Phase != Suspended || w.IsSuspended() || !slices.ContainsFunc(w.Pods, isResumed) {
+		return w.Pods
+	}
+	return slices.DeleteFunc(slices.Clone(w.Pods), isResumed)
+}
+
+// StuckPodGracePeriod is how long after its grace period a terminating pod is reported. The kubelet
+// kills the containers at the end of the grace period and then has to unmount the volumes.
+const StuckPodGracePeriod = 10 * time.Second
+
+// findStuckPod returns the first terminating pod that exceeded its grace period or is on a lost node, if the gang or
+// the workload waits for it. The node of the pod probably does not respond, and only an administrator can
+// mark the node as out of service. If no pod is stuck, nextCheckTime is when the next pod exceeds its
+// grace period; zero if no pod terminates.
+func (w WorkloadEvidence) findStuckPod(phase Phase, now time.Time) (stuck *corev1.Pod, nextCheckTime time.Time) {
+	if phase != Restarting && !w.waitsForPodDeletion() {
+		return nil, time.Time{}
+	}
+	for i := range w.Pods {
+		pod := &w.Pods[i]
+		if pod.DeletionTimestamp == nil || IsPodTerminal(pod) || pod.Spec.NodeName == "" {
+			continue
+		}
+		if IsDeletionConfirmed(pod) && !w.waitsForPodDeletion() {
+			continue // nobody waits for the pod
+		}
+		if due := pod.DeletionTimestamp.Add(StuckPodGracePeriod); due.After(now) && !failure.IsOnLostNode(pod) {
+			nextCheckTime = earliestTime(nextCheckTime, due)
+		} else if stuck == nil || pod.Name < stuck.Name {
+			stuck = pod
+		}
+	}
+	return stuck, nextCheckTime
+}
+
+// waitsForPodDeletion reports whether a workload creates no pod before the previous pod is deleted. A
+// StatefulSet does so, and a Job with podReplacementPolicy Failed, which is the default of Jobs with a
+// podFailurePolicy.
+func (w WorkloadEvidence) waitsForPodDeletion() bool {
+	if w.Job == nil {
+		return w.StatefulSet != nil
+	}
+	return ptr.Deref(w.Job.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed) == batchv1.Failed
 }

@@ -94,7 +94,16 @@ func isNewerPod(a, b *corev1.Pod) bool {
 // succeeded or missing.
 func DescribeRank(pod *corev1.Pod, trainingContainers []string) (RankState, string) {
 	state := classifyRank(pod, trainingContainers)
-	return state, notReadyReason(state, pod, trainingContainers)
+	switch state {
+	case RankFailed:
+		return state, failureReason(pod, trainingContainers)
+	case RankPending:
+		return state, pendingReason(pod)
+	case RankTerminating:
+		return state, terminatingReason(pod)
+	default:
+		return state, ""
+	}
 }
 
 // classifyRank returns the state of the rank of a pod, which may be nil. A terminating pod is never
@@ -120,9 +129,7 @@ func classifyRank(pod *corev1.Pod, trainingContainers []string) RankState {
 
 // IsPodReady reports whether a pod has the condition Ready.
 func IsPodReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return failure.FindCondition(pod, corev1.PodReady, corev1.ConditionTrue).Type != ""
 }
 
 // anyTrainingContainerFailed reports whether a training container failed and does not run again yet.
@@ -132,26 +139,8 @@ func anyTrainingContainerFailed(pod *corev1.Pod, trainingContainers []string) bo
 		if terminated == nil && c.State.Waiting != nil {
 			terminated = c.LastTerminationState.Terminated
 		}
-		return terminated != nil && terminated.ExitCode != 0 && isTrainingContainer(c.Name, trainingContainers)
+		return terminated != nil && terminated.ExitCode != 0 && failure.IsTrainingContainer(c.Name, trainingContainers)
 	})
-}
-
-func isTrainingContainer(name string, trainingContainers []string) bool {
-	return len(trainingContainers) == 0 || slices.Contains(trainingContainers, name)
-}
-
-// notReadyReason returns the reason for a state that [classifyRank] returned for the same pod.
-func notReadyReason(state RankState, pod *corev1.Pod, trainingContainers []string) string {
-	switch state {
-	case RankFailed:
-		return failureReason(pod, trainingContainers)
-	case RankPending:
-		return pendingReason(pod)
-	case RankTerminating:
-		return terminatingReason(pod)
-	default:
-		return ""
-	}
 }
 
 // failureReason returns the text of the failure that the gang would record for the pod, without
@@ -171,10 +160,8 @@ func pendingReason(pod *corev1.Pod) string {
 		// The condition PodScheduled does not contain the name of the gate.
 		return "blocked by the scheduling gate " + gates[0].Name
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return joinNonEmpty(c.Reason, c.Message)
-		}
+	if c := failure.FindCondition(pod, corev1.PodScheduled, corev1.ConditionFalse); c.Type != "" {
+		return joinNonEmpty(c.Reason, c.Message)
 	}
 	if reason := containerPendingReason(pod); reason != "" {
 		return reason
@@ -230,11 +217,7 @@ func describeStall(pod *corev1.Pod, container string) string {
 // finalizers. A pod on a lost node exists beyond its grace period.
 func terminatingReason(pod *corev1.Pod) string {
 	reason := "deletion due by " + pod.DeletionTimestamp.UTC().Format("15:04:05 UTC")
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			reason = joinNonEmpty(c.Reason, reason)
-		}
-	}
+	reason = joinNonEmpty(failure.FindCondition(pod, corev1.DisruptionTarget, corev1.ConditionTrue).Reason, reason)
 	if len(pod.Finalizers) > 0 {
 		reason += "; finalizers " + strings.Join(pod.Finalizers, ", ")
 	}

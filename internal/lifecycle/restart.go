@@ -50,32 +50,22 @@ func (s State) unobservedFailures(snapshot Snapshot) int32 {
 	return max(counted, snapshot.ReplacedPods)
 }
 
-// staleCacheDelay returns how long a failure must hold before it counts, because the cache of the Jobs may be ahead of
-// that of the pods. A Job of the first attempt may count a completed rank whose pod the cache does not contain yet.
-func (s State) staleCacheDelay(f *failure.Failure, snapshot Snapshot) time.Duration {
+// mayFollowStaleCache reports whether a failure must hold for [maxStaleCacheDelay] before it counts, because the cache
+// of the Jobs may be ahead of that of the pods. A Job of the first attempt may count a completed rank whose pod the
+// cache does not contain yet. The Jobs may count a failed pod that, by its finalizer, they have yet to count. Or they
+// count one that still seems to run, so the failed pods and those that run are more than the ranks.
+func (s State) mayFollowStaleCache(f *failure.Failure, snapshot Snapshot) bool {
 	switch {
 	case f == nil:
-		return 0
+		return false
 	case f.Reason == failure.ReasonUnobserved:
-		return s.unobservedFailureDelay(snapshot)
-	case f.Reason == failure.ReasonRankLost && s.Attempt == 0 && !s.wereAllReady():
-		return maxStaleCacheDelay
+		n := s.unobservedFailures(snapshot)
+		seemsToRun := n+snapshot.OriginalPods > snapshot.JobRanks
+		seemsUncounted := snapshot.FirstFailure != nil && n <= snapshot.UncountedFailures
+		return n > 0 && (seemsToRun || seemsUncounted)
 	default:
-		return 0
+		return f.Reason == failure.ReasonRankLost && s.Attempt == 0 && !s.wereAllReady()
 	}
-}
-
-// unobservedFailureDelay returns how long failed pods must seem to be gone before they count. The cache of the Jobs may
-// be ahead of that of the pods: the Jobs then count a failed pod that, by its finalizer, they have yet to count. Or
-// they count one that still seems to run, so the failed pods and those that run are more than the ranks.
-func (s State) unobservedFailureDelay(snapshot Snapshot) time.Duration {
-	n := s.unobservedFailures(snapshot)
-	seemsToRun := n+snapshot.OriginalPods > snapshot.JobRanks
-	seemsUncounted := snapshot.FirstFailure != nil && n <= snapshot.UncountedFailures
-	if n > 0 && (seemsToRun || seemsUncounted) {
-		return maxStaleCacheDelay
-	}
-	return 0
 }
 
 // hasLostRanks reports whether an attempt cannot produce all ranks. Earlier builds did not record the
@@ -307,4 +297,55 @@ func isNonRetriable(policies gang.RestartRules, f *failure.Failure) bool {
 		return false
 	}
 	return policies.NonRetriableExitCodes.Has(f.ExitCode)
+}
+
+// The back-off doubles with each restart, as the Job controller's back-off for pods does
+// (kubernetes pkg/controller/job, DefaultJobPodFailureBackOff). Its maximum is half of that
+// controller's maximum, because a waiting gang occupies more nodes than a pod.
+const (
+	initialBackoff = 10 * time.Second
+	maxBackoff     = 5 * time.Minute
+)
+
+// Backoff returns how long a gang waits before its nth restart, counted from 1. The first restart has
+// no delay, because most failures are caused by a node and not by the program.
+func Backoff(n int32) time.Duration {
+	if n <= 1 {
+		return 0
+	}
+	d := initialBackoff
+	for range n - 2 {
+		if d *= 2; d >= maxBackoff {
+			return maxBackoff
+		}
+	}
+	return d
+}
+
+// backoff returns the back-off of a restart that was decided for the first failure. Disruptions have a
+// back-off of their own, because a gang on spot nodes may be disrupted often, and still make progress.
+func (s State) backoff() time.Duration {
+	if s.FirstFailure.IsDisruption() {
+		return Backoff(s.DisruptionStreak)
+	}
+	return Backoff(s.Restarts)
+}
+
+// endStreak ends the streak of disruptions if the attempt ran for the maximum back-off.
+func (s State) endStreak(now time.Time) State {
+	if s.ranForMaxBackoff(now) {
+		s.DisruptionStreak = 0
+	}
+	return s
+}
+
+// ranForMaxBackoff reports whether all ranks of the attempt were ready for at least the maximum back-off.
+// If a rank is not ready any more, the time at which all were is not known, and the start of the attempt
+// counts.
+func (s State) ranForMaxBackoff(now time.Time) bool {
+	since := s.LastTransitionTime
+	if s.Phase != Running {
+		since = s.AttemptStartTime
+	}
+	return s.wereAllReady() && now.Sub(since) >= maxBackoff
 }

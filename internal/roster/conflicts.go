@@ -61,20 +61,16 @@ func FindConflicts(specs []MemberSpec) []string {
 			cmp.Compare(a.Kind, b.Kind),
 			cmp.Compare(a.Problem, b.Problem))
 	})
-	return limitConflicts(findConflicts(specs))
+	conflicts := findConflicts(specs)
+	if more := len(conflicts) - maxConflicts; more > 0 {
+		return append(conflicts[:maxConflicts:maxConflicts], fmt.Sprintf("and %d more", more))
+	}
+	return conflicts
 }
 
 // maxConflicts is the maximum number of messages that FindConflicts returns. A gang has few members, but
 // anybody can create workloads with its name.
 const maxConflicts = 20
-
-// limitConflicts replaces the messages beyond [maxConflicts] by their number.
-func limitConflicts(conflicts []string) []string {
-	if len(conflicts) <= maxConflicts {
-		return conflicts
-	}
-	return append(conflicts[:maxConflicts:maxConflicts], fmt.Sprintf("and %d more", len(conflicts)-maxConflicts))
-}
 
 func findConflicts(specs []MemberSpec) []string {
 	conflicts := findDuplicateNames(specs)

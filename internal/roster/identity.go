@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
@@ -60,24 +61,8 @@ func FinishTime(w gang.Workload) time.Time {
 	return finished
 }
 
-// Identity determines which of the workloads with the name of a gang are the gang. The values are
-// indexes of the candidates of [Identify].
-type Identity struct {
-	// Members are the workloads over which Rollcall decides, in the order of the candidates.
-	Members []int
-	// EarlierRun are workloads of an earlier run.
-	EarlierRun []int
-	// Strangers are workloads that have the name of the gang, but no place in it.
-	Strangers []int
-	// Conflicts describes why the members do not form a gang; see [FindConflicts]. If it is not
-	// empty, Members contains all workloads that may be members, and nobody may act on any of them.
-	Conflicts []string
-	// StateSource is the member whose status is the state of the gang; -1 if no member has a status.
-	StateSource int
-}
-
-// Identify determines which candidates are the gang. The candidates are in the order of their ranks,
-// and at least one is required. docs/adr/0004-identity.md gives the reasons of these rules:
+// Identify determines which candidates are the gang, as a roster of their indexes. The candidates are in the order of
+// their ranks, and at least one is required. docs/adr/0004-identity.md gives the reasons of these rules:
 //
 //  1. A workload that finished before another candidate was created belongs to an earlier run, unless
 //     an active member records it.
@@ -90,8 +75,8 @@ type Identity struct {
 // serviceOwners are the UIDs of the owners of the Service; empty if they are not known.
 //
 // The cost is linear in the number of candidates, because anybody can create workloads.
-func Identify(candidates []Candidate, serviceOwners []types.UID) Identity {
-	id := Identity{StateSource: -1}
+func Identify(candidates []Candidate, serviceOwners []types.UID) Roster[int] {
+	var id Roster[int]
 	isOfEarlierRun := newEarlierRunFilter(candidates)
 	var current []int
 	for i := range candidates {
@@ -101,28 +86,26 @@ func Identify(candidates []Candidate, serviceOwners []types.UID) Identity {
 			current = append(current, i)
 		}
 	}
-	id.StateSource = findStateSource(candidates, current)
 	recorded := serviceOwners
-	if id.StateSource >= 0 {
-		recorded = candidates[id.StateSource].Recorded
+	if source := findStateSource(candidates, current); source >= 0 {
+		id.StateSource, recorded = &source, candidates[source].Recorded
 	}
-	known, others := splitByUID(candidates, current, recorded)
+	isKnown := sets.New(recorded...)
+	known := slices.DeleteFunc(slices.Clone(current), func(i int) bool { return !isKnown.Has(candidates[i].UID) })
 	if len(known) == 0 {
-		known, others = others, nil
-	}
-	id.Members = slices.Clone(known)
-	isStranger := newStrangerFilter(candidates, known)
-	for _, i := range others {
-		if isStranger(candidates[i]) {
-			id.Strangers = append(id.Strangers, i)
-		} else {
-			id.Members = append(id.Members, i)
+		known = current
+		for _, i := range current {
+			isKnown.Insert(candidates[i].UID)
 		}
 	}
-	slices.Sort(id.Members)
+	isStranger := newStrangerFilter(candidates, known)
 	var specs []MemberSpec
-	for _, i := range id.Members {
-		specs = append(specs, candidates[i].MemberSpec)
+	for _, i := range current {
+		if c := candidates[i]; isKnown.Has(c.UID) || !isStranger(c) {
+			id.Members, specs = append(id.Members, i), append(specs, c.MemberSpec)
+		} else {
+			id.Strangers = append(id.Strangers, i)
+		}
 	}
 	id.Conflicts = FindConflicts(specs)
 	return id
@@ -134,21 +117,18 @@ func Identify(candidates []Candidate, serviceOwners []types.UID) Identity {
 // members that are still active, whatever is created afterward. The clocks of the API server and of the
 // controller that writes the finish time can differ, so a workload is never earlier than itself.
 func newEarlierRunFilter(candidates []Candidate) func(Candidate) bool {
-	recordedByActive := map[types.UID]bool{}
+	recordedByActive := sets.Set[types.UID]{}
 	var lastCreation time.Time
 	for _, c := range candidates {
 		if c.CreationTime.After(lastCreation) {
 			lastCreation = c.CreationTime
 		}
-		if !c.Active {
-			continue
-		}
-		for _, uid := range c.Recorded {
-			recordedByActive[uid] = true
+		if c.Active {
+			recordedByActive.Insert(c.Recorded...)
 		}
 	}
 	return func(c Candidate) bool {
-		return !c.FinishTime.IsZero() && !recordedByActive[c.UID] &&
+		return !c.FinishTime.IsZero() && !recordedByActive.Has(c.UID) &&
 			lastCreation.After(c.FinishTime) && lastCreation.After(c.CreationTime)
 	}
 }
@@ -158,15 +138,15 @@ func newEarlierRunFilter(candidates []Candidate) func(Candidate) bool {
 // in between, the status that records most of the existing workloads is the newest. If several record
 // the same number, the first is.
 func findStateSource(candidates []Candidate, current []int) int {
-	exists := map[types.UID]bool{}
+	exists := sets.Set[types.UID]{}
 	for _, i := range current {
-		exists[candidates[i].UID] = true
+		exists.Insert(candidates[i].UID)
 	}
 	source, most := -1, 0
 	for _, i := range current {
 		recorded := 0
 		for _, uid := range candidates[i].Recorded {
-			if exists[uid] {
+			if exists.Has(uid) {
 				recorded++
 			}
 		}
@@ -175,22 +155,6 @@ func findStateSource(candidates []Candidate, current []int) int {
 		}
 	}
 	return source
-}
-
-// splitByUID splits the indexes of candidates into those whose UID is recorded, and the others.
-func splitByUID(candidates []Candidate, indexes []int, recorded []types.UID) (known, others []int) {
-	isRecorded := map[types.UID]bool{}
-	for _, uid := range recorded {
-		isRecorded[uid] = true
-	}
-	for _, i := range indexes {
-		if isRecorded[candidates[i].UID] {
-			known = append(known, i)
-		} else {
-			others = append(others, i)
-		}
-	}
-	return known, others
 }
 
 // newStrangerFilter returns a function that reports whether the known members leave no place for a

@@ -73,30 +73,30 @@ func TestIdentify(t *testing.T) {
 	for name, c := range map[string]struct {
 		candidates   []roster.Candidate
 		owners       []types.UID // of the Service
-		want         roster.Identity
+		want         roster.Roster[int]
 		wantConflict string
 	}{
 		"members without a status form a gang": {
 			candidates: []roster.Candidate{newCandidate(gang.Job, "master", "m"), newCandidate(gang.Job, "worker", "w")},
-			want:       roster.Identity{Members: []int{0, 1}, StateSource: -1},
+			want:       roster.Roster[int]{Members: []int{0, 1}},
 		},
 		"members with a status form a gang": {
 			candidates: []roster.Candidate{master, worker},
-			want:       roster.Identity{Members: []int{0, 1}},
+			want:       roster.Roster[int]{Members: []int{0, 1}, StateSource: ptr.To(0)},
 		},
 		"workload that finished before another was created is of an earlier run": {
 			candidates: []roster.Candidate{
 				newCandidate(gang.Job, "master", "m", finishedAt(5), withRecord("m", "old")),
 				newCandidate(gang.Job, "worker", "w", createdAt(6), withWorkers(7)),
 			},
-			want: roster.Identity{Members: []int{1}, EarlierRun: []int{0}, StateSource: -1},
+			want: roster.Roster[int]{Members: []int{1}, EarlierRun: []int{0}},
 		},
 		"workload that finished in the second in which another was created is of the same run": {
 			candidates: []roster.Candidate{
 				newCandidate(gang.Job, "master", "m", finishedAt(5)),
 				newCandidate(gang.Job, "worker", "w", createdAt(5)),
 			},
-			want: roster.Identity{Members: []int{0, 1}, StateSource: -1},
+			want: roster.Roster[int]{Members: []int{0, 1}},
 		},
 		"member that finished early stays a member whatever is created later": {
 			candidates: []roster.Candidate{
@@ -104,13 +104,13 @@ func TestIdentify(t *testing.T) {
 				newCandidate(gang.Job, "worker", "w", withRecord("m", "w"), finishedAt(5)),
 				newCandidate(gang.StatefulSet, "worker", "stranger", createdAt(9)),
 			},
-			want: roster.Identity{Members: []int{0, 1}, Strangers: []int{2}},
+			want: roster.Roster[int]{Members: []int{0, 1}, Strangers: []int{2}, StateSource: ptr.To(0)},
 		},
 		"workload that finished before its own creation, by another clock, is of this run": {
 			candidates: []roster.Candidate{
 				newCandidate(gang.Job, "worker", "w", createdAt(5), finishedAt(3), withRecord("m", "w")),
 			},
-			want: roster.Identity{Members: []int{0}},
+			want: roster.Roster[int]{Members: []int{0}, StateSource: ptr.To(0)},
 		},
 		"members of a gang that finished are of an earlier run": {
 			candidates: []roster.Candidate{
@@ -118,28 +118,28 @@ func TestIdentify(t *testing.T) {
 				newCandidate(gang.Job, "worker", "old", withRecord("m", "old"), finishedAt(5)),
 				newCandidate(gang.Job, "worker", "w", createdAt(9)),
 			},
-			want: roster.Identity{Members: []int{0, 2}, EarlierRun: []int{1}},
+			want: roster.Roster[int]{Members: []int{0, 2}, EarlierRun: []int{1}, StateSource: ptr.To(0)},
 		},
 		"workload of another kind with the name of a recorded member is a stranger": {
 			candidates: []roster.Candidate{master, worker, newCandidate(gang.StatefulSet, "worker", "evil", withWorkers(1))},
-			want:       roster.Identity{Members: []int{0, 1}, Strangers: []int{2}},
+			want:       roster.Roster[int]{Members: []int{0, 1}, Strangers: []int{2}, StateSource: ptr.To(0)},
 		},
 		"stranger whose status claims the members is a stranger": {
 			candidates: []roster.Candidate{
 				master, worker, newCandidate(gang.StatefulSet, "worker", "evil", withRecord("m", "evil")),
 			},
-			want: roster.Identity{Members: []int{0, 1}, Strangers: []int{2}},
+			want: roster.Roster[int]{Members: []int{0, 1}, Strangers: []int{2}, StateSource: ptr.To(0)},
 		},
 		"workload that no member expects is a stranger": {
 			candidates: []roster.Candidate{master, newCandidate(gang.Job, "ps", "p", withProblem), worker},
-			want:       roster.Identity{Members: []int{0, 2}, Strangers: []int{1}},
+			want:       roster.Roster[int]{Members: []int{0, 2}, Strangers: []int{1}, StateSource: ptr.To(0)},
 		},
 		"two workloads of one name are a conflict without a status": {
 			candidates: []roster.Candidate{
 				newCandidate(gang.Job, "master", "m"), newCandidate(gang.Job, "worker", "w"),
 				newCandidate(gang.StatefulSet, "worker", "other"),
 			},
-			want:         roster.Identity{Members: []int{0, 1, 2}, StateSource: -1},
+			want:         roster.Roster[int]{Members: []int{0, 1, 2}},
 			wantConflict: "a Job and a StatefulSet are both named train-worker",
 		},
 		"without a status, the owners of the Service are the members": {
@@ -148,41 +148,41 @@ func TestIdentify(t *testing.T) {
 				newCandidate(gang.StatefulSet, "worker", "evil", withWorkers(1)),
 			},
 			owners: []types.UID{"m", "w", "deleted"},
-			want:   roster.Identity{Members: []int{0, 1}, Strangers: []int{2}, StateSource: -1},
+			want:   roster.Roster[int]{Members: []int{0, 1}, Strangers: []int{2}},
 		},
 		"member that is created after the Service joins the gang": {
 			candidates: []roster.Candidate{newCandidate(gang.Job, "master", "m"), newCandidate(gang.Job, "worker", "w")},
 			owners:     []types.UID{"m"},
-			want:       roster.Identity{Members: []int{0, 1}, StateSource: -1},
+			want:       roster.Roster[int]{Members: []int{0, 1}},
 		},
 		"owners of the Service that no longer exist identify nobody": {
 			candidates: []roster.Candidate{newCandidate(gang.Job, "master", "m"), newCandidate(gang.Job, "worker", "w")},
 			owners:     []types.UID{"deleted"},
-			want:       roster.Identity{Members: []int{0, 1}, StateSource: -1},
+			want:       roster.Roster[int]{Members: []int{0, 1}},
 		},
 		"status identifies the members, whoever owns the Service": {
 			candidates: []roster.Candidate{master, worker, newCandidate(gang.StatefulSet, "worker", "evil", withWorkers(1))},
 			owners:     []types.UID{"evil"},
-			want:       roster.Identity{Members: []int{0, 1}, Strangers: []int{2}},
+			want:       roster.Roster[int]{Members: []int{0, 1}, Strangers: []int{2}, StateSource: ptr.To(0)},
 		},
 		"recreated member takes its place": {
 			candidates: []roster.Candidate{master, newCandidate(gang.Job, "worker", "w2", createdAt(9))},
-			want:       roster.Identity{Members: []int{0, 1}},
+			want:       roster.Roster[int]{Members: []int{0, 1}, StateSource: ptr.To(0)},
 		},
 		"recreated first member takes its place, and the state is that of the other member": {
 			candidates: []roster.Candidate{newCandidate(gang.Job, "master", "m2", createdAt(9)), worker},
-			want:       roster.Identity{Members: []int{0, 1}, StateSource: 1},
+			want:       roster.Roster[int]{Members: []int{0, 1}, StateSource: ptr.To(1)},
 		},
 		"recreated member with other settings is a conflict": {
 			candidates:   []roster.Candidate{master, newCandidate(gang.Job, "worker", "w2", createdAt(9), withWorkers(3))},
-			want:         roster.Identity{Members: []int{0, 1}},
+			want:         roster.Roster[int]{Members: []int{0, 1}, StateSource: ptr.To(0)},
 			wantConflict: gang.AnnotationRoles,
 		},
 		"recorded member that cannot be parsed is a conflict": {
 			candidates: []roster.Candidate{
 				newCandidate(gang.Job, "worker", "w", withRecord("m", "w"), withProblem), master,
 			},
-			want:         roster.Identity{Members: []int{0, 1}},
+			want:         roster.Roster[int]{Members: []int{0, 1}, StateSource: ptr.To(0)},
 			wantConflict: "cannot be parsed",
 		},
 		"after a crash between two writes, the newer status is the state": {
@@ -190,12 +190,12 @@ func TestIdentify(t *testing.T) {
 				newCandidate(gang.Job, "master", "m", withRecord("m", "old")),
 				newCandidate(gang.Job, "worker", "w", withRecord("m", "w")),
 			},
-			want: roster.Identity{Members: []int{0, 1}, StateSource: 1},
+			want: roster.Roster[int]{Members: []int{0, 1}, StateSource: ptr.To(1)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := roster.Identify(c.candidates, c.owners)
-			if diff := cmp.Diff(c.want, got, cmpopts.IgnoreFields(roster.Identity{}, "Conflicts")); diff != "" {
+			if diff := cmp.Diff(c.want, got, cmpopts.IgnoreFields(roster.Roster[int]{}, "Conflicts")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			conflicts := strings.Join(got.Conflicts, "\n")

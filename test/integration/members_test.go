@@ -35,24 +35,23 @@ func TestMembers(t *testing.T) {
 	// continue to exist.
 	t.Run("Writes", func(t *testing.T) { testMembersWrites(t, m) })
 	m.runParallel(t, map[string]func(*testing.T, *manager, string){
-		"LauncherFirst":          func(t *testing.T, m *manager, ns string) { testMembersSucceed(t, m, ns, false) },
-		"LauncherLast":           func(t *testing.T, m *manager, ns string) { testMembersSucceed(t, m, ns, true) },
-		"WorkersNotReached":      testWorkersNotReached,
-		"SomeWorkersNotReached":  testSomeWorkersNotReached,
-		"Failed":                 testMemberFails,
-		"MemberConflict":         testMemberConflict,
-		"Missing":                testMemberMissing,
-		"MemberWithoutRoles":     testMemberWithoutRoles,
-		"MemberInOtherNamespace": testMemberInOtherNamespace,
-		"MemberRecreated":        testMemberRecreated,
-		"MemberOfEarlierRun":     testMemberOfEarlierRun,
-		"Stranger":               testStranger,
-		"RequestRejected":        testRequestRejected,
-		"SuspensionRejected":     testSuspensionRejected,
-		"ExcludedNamespace":      testExcludedNamespace,
-		"Deleted":                testMembersDeleted,
-		"KeyPairOfOther":         testKeyPairReplaced,
-		"Rights":                 testSecretPermissions,
+		"LauncherFirst":         func(t *testing.T, m *manager, ns string) { testMembersSucceed(t, m, ns, false) },
+		"LauncherLast":          func(t *testing.T, m *manager, ns string) { testMembersSucceed(t, m, ns, true) },
+		"WorkersNotReached":     testWorkersNotReached,
+		"SomeWorkersNotReached": testSomeWorkersNotReached,
+		"Failed":                testMemberFails,
+		"MemberConflict":        testMemberConflict,
+		"Missing":               testMemberMissing,
+		"MemberWithoutRoles":    testMemberWithoutRoles,
+		"MemberRecreated":       testMemberRecreated,
+		"MemberOfEarlierRun":    testMemberOfEarlierRun,
+		"Stranger":              testStranger,
+		"RequestRejected":       testRequestRejected,
+		"SuspensionRejected":    testSuspensionRejected,
+		"ExcludedNamespace":     testExcludedNamespace,
+		"Deleted":               testMembersDeleted,
+		"KeyPairOfOther":        testKeyPairReplaced,
+		"Rights":                testSecretPermissions,
 	})
 }
 
@@ -321,41 +320,6 @@ func testMemberWithoutRoles(t *testing.T, m *manager, ns string) {
 	if err == nil {
 		t.Error("the StatefulSet joined a gang although its immutable serviceName differs")
 	}
-}
-
-// testMemberInOtherNamespace checks that members in different namespaces do not form a gang.
-func testMemberInOtherNamespace(t *testing.T, m *manager, ns string) {
-	there := m.createNamespace(t)
-	// Gangs with the same names of other tests must not be mentioned.
-	m.createJob(t, ns, newLauncher(7))
-	m.createStatefulSet(t, there, newWorkers(7))
-	read := func(ctx context.Context) ([]gang.Workload, error) {
-		j, err := m.Client.BatchV1().Jobs(ns).Get(ctx, "train-launcher", metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		s, err := m.Client.AppsV1().StatefulSets(there).Get(ctx, "train-worker", metav1.GetOptions{})
-		return []gang.Workload{{Job: j}, {StatefulSet: s}}, err
-	}
-	wait.For(t, "each member to name the other", func(ctx context.Context) error {
-		all, err := read(ctx)
-		if err != nil {
-			return err
-		}
-		for i, want := range []string{
-			"StatefulSet train-worker is in another namespace",
-			"Job train-launcher is in another namespace",
-		} {
-			s := parseReportedStatus(all[i])
-			if strings.Contains(s.Message, ns) || strings.Contains(s.Message, there) {
-				t.Fatalf("the status names a namespace: %+v", s)
-			}
-			if !strings.Contains(s.Message, want) {
-				return fmt.Errorf("%+v", s)
-			}
-		}
-		return nil
-	})
 }
 
 // testMembersDeleted checks that the Service and the Secret are deleted with the last member.

@@ -12,7 +12,7 @@ func decisionMutants() []mutant {
 	}, {
 		name: "completed indexes are not reset",
 		edits: []edit{{
-			"attempt/job_status.go", "hasCompleted := restartsCompleted &&", "hasCompleted := !restartsCompleted &&",
+			"attempt/attempt.go", "hasCompleted := restartsCompleted &&", "hasCompleted := !restartsCompleted &&",
 		}},
 	}, {
 		name: "disruptions use up restarts",
@@ -56,10 +56,10 @@ func decisionMutants() []mutant {
 		}},
 	}, {
 		name: "the pods of a lost node are not a failure", sequence: "a gang restarts when a node",
-		edits: []edit{{"failure/lost_node.go", "if c.IgnoresLostNodes ||", "if true || c.IgnoresLostNodes ||"}},
+		edits: []edit{{"failure/hardware.go", "if c.IgnoresLostNodes ||", "if true || c.IgnoresLostNodes ||"}},
 	}, {
 		name:  "a lost node is a reason for each attempt",
-		edits: []edit{{"failure/lost_node.go", "|| !lost.After(c.AttemptStartTime) {", "{"}},
+		edits: []edit{{"failure/hardware.go", "|| !lost.After(c.AttemptStartTime) {", "{"}},
 	}, {
 		name: "a decision because of a lost node is forgotten", sequence: "a node returns while",
 		edits: []edit{{"lifecycle/memory.go", "|| !d.firstFailure.IsDisruption() &&", "|| d.firstFailure != nil ||"}},
@@ -109,12 +109,12 @@ func decisionMutants() []mutant {
 	}, {
 		name: "an unhealthy device is a failure at once", sequence: "a device recovers",
 		edits: []edit{{
-			"lifecycle/unhealthy_devices.go", "unhealthyPeriod = 10 * time.Second", "unhealthyPeriod = time.Second",
+			"lifecycle/memory.go", "unhealthyPeriod = 10 * time.Second", "unhealthyPeriod = time.Second",
 		}},
 	}, {
 		name: "the time of a device that recovered counts", sequence: "a device recovers",
 		edits: []edit{{
-			"lifecycle/unhealthy_devices.go", "observed := map[types.UID]time.Time{}",
+			"lifecycle/memory.go", "observed := map[types.UID]time.Time{}",
 			"observed := m.unhealthyPods\n\tif observed == nil {\n\t\tobserved = map[types.UID]time.Time{}\n\t}",
 		}},
 	}, {
@@ -183,7 +183,7 @@ func formerBuilds() []mutant {
 	}, {
 		name: "N8 a resize that is forbidden is not reported", sequence: "24 ",
 		edits: []edit{
-			{"controller/resize.go", "isDenied || isRejected(err)", "isDenied"},
+			{"controller/resize.go", "!isDenied && !isRejected(err)", "!isDenied"},
 			{"lifecycle/rollout.go", "return isResized && !w.ResizeOverdue", "return isResized"},
 		},
 	}, {
@@ -219,7 +219,7 @@ func formerBuilds() []mutant {
 		}},
 	}, {
 		name: "N20 drained pods stay tracked", sequence: "27 all ranks are drained and",
-		edits: []edit{{"controller/drained_pods.go", "for i, name := range names {", "for i, name := range names[:0] {"}},
+		edits: []edit{{"controller/job_status.go", "for i, name := range names {", "for i, name := range names[:0] {"}},
 	}, {
 		name: "N21a the clock of the machine decides about pods", sequence: "N21a ",
 		edits: []edit{{"controller/server_clock.go", "if !c.exceeds {", "if c.isMeasured {"}},
@@ -262,7 +262,7 @@ func formerBuilds() []mutant {
 		edits: []edit{{"lifecycle/evidence.go", "if w.StatefulSet != nil && completed.Len() > 0 {", "if false {"}},
 	}, {
 		name: "a drained pod counts while another member is suspended", sequence: "the master is drained while",
-		edits: []edit{{"controller/drained_pods.go", "next == lifecycle.Suspended && m.restartsCompleted()", "false"}},
+		edits: []edit{{"controller/job_status.go", "next == lifecycle.Suspended && m.restartsCompleted()", "false"}},
 	}, {
 		name: "a pod that was replaced during a suspension runs on", sequence: "a master that its Job replaced",
 		edits: []edit{{"lifecycle/evidence.go", "w.hasFormerPods(s.LastTransitionTime)", "false"}},
