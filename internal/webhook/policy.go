@@ -72,11 +72,6 @@ func (p *PolicyEnforcer) applyDefaults(ctx context.Context, w gang.Workload) (ga
 	return current.ApplyDefaults(w, namespace)
 }
 
-// admitNew returns the response for a new workload.
-func (p *PolicyEnforcer) admitNew(ctx context.Context, s subject) admission.Response {
-	return p.admit(ctx, s, nil)
-}
-
 // admitUpdate returns the response for an update. Only what the update makes worse is denied, so that
 // a policy that became stricter never blocks a running gang.
 func (p *PolicyEnforcer) admitUpdate(

@@ -74,7 +74,7 @@ func (v *Validator) validateCreate(ctx context.Context, w gang.Workload) admissi
 	if err != nil { // the injection of another build, which this build cannot repeat
 		result, err = v.engine.Describe(w)
 	}
-	return v.policy.admitNew(ctx, subject{workload: w, result: result, err: err}).WithWarnings(warnings.Strings()...)
+	return v.policy.admit(ctx, subject{workload: w, result: result, err: err}, nil).WithWarnings(warnings.Strings()...)
 }
 
 // validateUpdate denies a StatefulSet for the same reasons as validateCreate, but of the violations only
