@@ -69,8 +69,11 @@ func recordPlacement(w gang.Workload, g gang.Gang) {
 // describePlacement replaces the placement, the queue and the order of hosts of the result by those in the pod template
 // of an injected workload. The gang has no PodGroup of Rollcall if the user provides another.
 func (r *Result) describePlacement(w gang.Workload) {
-	// The user may have set the annotation of the template, which admission does not check.
-	r.Gang.RankOrder, _ = gang.ParseRankOrder(w.Template().Annotations[gang.AnnotationRankOrder])
+	r.Gang.RankOrder = nil
+	if order := w.Template().Annotations[gang.AnnotationRankOrder]; order != "" {
+		// The user may have set the annotation of the template, which admission does not check.
+		r.Gang.RankOrder, _ = gang.ParseRankOrder(order)
+	}
 	r.Children.HostOrder = hostfile.OrderName(r.Gang)
 	r.Gang.Queue = w.Template().Annotations[gang.AnnotationQueue]
 	r.Gang.Placement = scheduling.FindPlacement(w.Template(), r.Gang)
