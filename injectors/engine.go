@@ -24,9 +24,9 @@ type Engine struct {
 	registry   Registry
 	frameworks gang.Frameworks
 	config     gang.Config
-	// schedulerFacts and queueFacts are nil if the facts are not known.
-	schedulerFacts SchedulerFacts
-	queueFacts     QueueFacts
+	// schedulerFacts and queueFacts are those of [Engine.WithFacts], nil if the facts are not known.
+	schedulerFacts func(gang.Scheduler) string
+	queueFacts     func() string
 }
 
 // NewEngine returns an engine that supports the frameworks of a registry.

@@ -13,15 +13,14 @@ import (
 	"rollcall.training/internal/scheduling"
 )
 
-// SchedulerFacts returns why a cluster cannot place gangs by a scheduler, as a sentence without a period; empty if
-// it can. It must be fast and safe for concurrent use.
-type SchedulerFacts func(gang.Scheduler) string
-
-// WithSchedulerFacts returns a copy of the engine that denies new workloads whose scheduler the cluster does not
-// have. Without facts, the engine warns that it does not know.
-func (e *Engine) WithSchedulerFacts(facts SchedulerFacts) *Engine {
+// WithFacts returns a copy of the engine that denies new workloads whose scheduler the cluster does not have, and gangs
+// that wait in a queue as one if the cluster does not permit it. The functions return why the cluster cannot place
+// gangs by a scheduler, and why Rollcall cannot create Workloads of Kueue, as a sentence without a period. The sentence
+// is empty if there is no problem. The functions must be fast and safe for concurrent use. Without one of them, the
+// engine warns that it does not know.
+func (e *Engine) WithFacts(schedulers func(gang.Scheduler) string, queue func() string) *Engine {
 	out := *e
-	out.schedulerFacts = facts
+	out.schedulerFacts, out.queueFacts = schedulers, queue
 	return &out
 }
 
