@@ -38,7 +38,8 @@ func (p *podTemplate) removeToleration(k key) {
 // build injected without tolerations stays without them, because a resize of an elastic gang must not replace all of
 // its pods.
 func (a *applier) applyTolerations() {
-	if a.workload.StatefulSet != nil && a.old != nil && len(a.old.ByName(kindToleration)) == 0 {
+	isInjected := a.old != nil && len(a.old.Values) > 0 // a policy may have set defaults before the injection
+	if a.workload.StatefulSet != nil && isInjected && len(a.old.ByName(kindToleration)) == 0 {
 		return
 	}
 	for _, t := range a.plan.Tolerations {
