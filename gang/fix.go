@@ -59,15 +59,6 @@ func (f Fix) apply(w Workload) (Workload, error) {
 	return patched, json.Unmarshal(object, patched.Object())
 }
 
-// newDenials returns the mistakes without remedies.
-func newDenials(errs field.ErrorList) Denials {
-	var ds Denials
-	for _, err := range errs {
-		ds = append(ds, Denial{Error: err})
-	}
-	return ds
-}
-
 // NewRemoveFix returns the fix that removes a field.
 func NewRemoveFix(path *field.Path) Fix {
 	return Fix{jsonpatch.NewOperation("remove", pointer(path), nil)}

@@ -1,7 +1,7 @@
 package gang
 
 import (
-	"fmt"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -160,12 +160,12 @@ func (g Gang) RankFQDN(rank int32) string {
 
 // PodFQDN returns the DNS name of a member's pod with the given index.
 func (g Gang) PodFQDN(m Member, index int32) string {
-	return fmt.Sprintf("%s-%d.%s", m.WorkloadName, index, g.ServiceFQDN())
+	return m.WorkloadName + "-" + strconv.Itoa(int(index)) + "." + g.ServiceFQDN()
 }
 
 // ServiceFQDN returns the DNS name of the headless Service, which is the domain of the pods.
 func (g Gang) ServiceFQDN() string {
-	return fmt.Sprintf("%s.%s.svc.%s", g.ServiceName, g.Namespace, g.ClusterDomain)
+	return g.ServiceName + "." + g.Namespace + ".svc." + g.ClusterDomain
 }
 
 // OwnMember returns the member of the parsed workload.

@@ -3,33 +3,34 @@ package gang
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // checkSize checks the number of pods. All ranks need an index and must run at the same time, so a
-// Job must be convertible to an Indexed Job with completions equal to parallelism.
+// Job must be convertible to an Indexed Job with completions equal to parallelism. It reports a size above [MaxPods]
+// before memory is allocated for each pod.
 func (p *parser) checkSize() {
-	if p.workload.Job != nil {
-		p.checkJobSize(&p.workload.Job.Spec)
-		return
+	path, pods := p.sizePath(), p.workload.Ranks()
+	switch {
+	case pods < 1 && p.workload.Job != nil:
+		p.addInvalid(path, pods, "must be at least 1; set parallelism and completions to the number of ranks, "+
+			"and to keep the Job from starting, set spec.suspend: true")
+	case pods < 1:
+		p.addInvalid(path, pods, "must be at least 1; set replicas to the number of ranks")
+	case pods > MaxPods:
+		p.addInvalid(path, pods, fmt.Sprintf("must be at most %d, the maximum of an Indexed Job; use fewer pods", MaxPods))
+	case p.workload.Job != nil:
+		p.checkCompletions(&p.workload.Job.Spec)
+	default:
+		p.checkOrdinals(&p.workload.StatefulSet.Spec)
 	}
-	p.checkStatefulSetSize()
 }
 
-func (p *parser) checkJobSize(spec *batchv1.JobSpec) {
-	path := field.NewPath("spec")
-	// The API server sets an absent parallelism to 1. Admission sets absent completions.
-	parallelism := p.workload.Ranks()
-	if parallelism < 1 {
-		p.addInvalid(path.Child("parallelism"), parallelism,
-			"must be at least 1; set parallelism and completions to the number of ranks, "+
-				"and to keep the Job from starting, set spec.suspend: true")
-		return
-	}
-	if p.rejectTooManyPods(path.Child("parallelism"), parallelism) {
-		return
-	}
+// checkCompletions checks the fields of a Job next to its parallelism. Admission sets absent completions.
+func (p *parser) checkCompletions(spec *batchv1.JobSpec) {
+	path, parallelism := field.NewPath("spec"), p.workload.Ranks()
 	if spec.Completions != nil && *spec.Completions != parallelism {
 		name, size := "parallelism", *spec.Completions
 		if size < parallelism {
@@ -46,28 +47,10 @@ func (p *parser) checkJobSize(spec *batchv1.JobSpec) {
 	}
 }
 
-func (p *parser) checkStatefulSetSize() {
-	spec, path := &p.workload.StatefulSet.Spec, field.NewPath("spec")
-	replicas := p.workload.Ranks()
-	if replicas < 1 {
-		p.addInvalid(path.Child("replicas"), replicas, "must be at least 1; set replicas to the number of ranks")
-		return
-	}
-	if p.rejectTooManyPods(path.Child("replicas"), replicas) {
-		return
-	}
-	if spec.Ordinals != nil && spec.Ordinals.Start != 0 {
-		p.addInvalid(path.Child("ordinals", "start"), spec.Ordinals.Start,
+func (p *parser) checkOrdinals(spec *appsv1.StatefulSetSpec) {
+	if path := field.NewPath("spec", "ordinals"); spec.Ordinals != nil && spec.Ordinals.Start != 0 {
+		p.addInvalid(path.Child("start"), spec.Ordinals.Start,
 			"must be 0, because ranks are the ordinals of pods; remove spec.ordinals")
-		p.setFix(NewRemoveFix(path.Child("ordinals")))
+		p.setFix(NewRemoveFix(path))
 	}
-}
-
-// rejectTooManyPods reports a size above [MaxPods], before memory is allocated for each pod.
-func (p *parser) rejectTooManyPods(path *field.Path, pods int32) bool {
-	if pods <= MaxPods {
-		return false
-	}
-	p.addInvalid(path, pods, fmt.Sprintf("must be at most %d, the maximum of an Indexed Job; use fewer pods", MaxPods))
-	return true
 }

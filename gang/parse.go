@@ -32,10 +32,10 @@ var (
 // Parse does not read a workload that exceeds a bound, such as [MaxContainers] or
 // [MaxAnnotationLength]. The errors are then only those of the bounds, and the Gang is the zero value.
 func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denials) {
-	if errs := checkLimits(w); len(errs) > 0 {
-		return Gang{}, nil, newDenials(errs)
+	p := parser{workload: w, meta: w.Meta(), frameworks: frameworks, errs: checkLimits(w)}
+	if len(p.errs) > 0 {
+		return Gang{}, nil, p.denials()
 	}
-	p := parser{workload: w, meta: w.Meta(), frameworks: frameworks}
 	g := Gang{
 		Namespace:     p.meta.Namespace,
 		Kind:          w.Kind(),
@@ -203,7 +203,8 @@ func checkKey(kind KeyKind, name string) string {
 			return ""
 		}
 		if k.Name == name {
-			return fmt.Sprintf("has no effect: %q must be %s %s", trimKeyPrefix(name), indefiniteArticle(k.Kind), k.Kind)
+			article := map[KeyKind]string{KeyKindLabel: "a", KeyKindAnnotation: "an"}[k.Kind]
+			return fmt.Sprintf("has no effect: %q must be %s %s", trimKeyPrefix(name), article, k.Kind)
 		}
 	}
 	var names []string
@@ -214,11 +215,4 @@ func checkKey(kind KeyKind, name string) string {
 		return fmt.Sprintf("unknown key, has no effect; did you mean %q?", Prefix+suggestion)
 	}
 	return "unknown key, has no effect; known: " + strings.Join(names, ", ")
-}
-
-func indefiniteArticle(k KeyKind) string {
-	if k == KeyKindAnnotation {
-		return "an"
-	}
-	return "a"
 }

@@ -1,6 +1,7 @@
 package injectors
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -47,46 +48,45 @@ const (
 	shmMountPath  = "/dev/shm"
 )
 
-// baselinePlan returns the needs of every gang, independent of its framework.
-func baselinePlan(g gang.Gang) plan.Plan {
-	p := plan.Plan{
-		Env: []plan.Env{
-			plan.LiteralEnv(EnvGang, g.Name),
-			plan.LiteralEnv(EnvRole, g.Role),
-			plan.FieldEnv(EnvRank, plan.PodLabelFieldPath(g.RankLabel)),
+// addBaseline adds the needs of every gang, independent of its framework, to a plan.
+func addBaseline(p *plan.Plan, g gang.Gang) {
+	p.Env = append(p.Env,
+		plan.LiteralEnv(EnvGang, g.Name),
+		plan.LiteralEnv(EnvRole, g.Role),
+		plan.FieldEnv(EnvRank, plan.PodLabelFieldPath(g.RankLabel)),
+	)
+	p.PodLabels = append(p.PodLabels,
+		plan.Label{Name: gang.LabelGang, Value: g.Name},
+		plan.Label{Name: gang.LabelFramework, Value: g.Framework.Name},
+		plan.Label{Name: gang.LabelRole, Value: g.Role},
+		plan.Label{
+			Name: labelIstioInject, Value: "false", Policy: plan.KeepUser,
+			Disables: "the sidecar of Istio", DisabledPrefixes: istioPrefixes,
 		},
-		PodLabels: []plan.Label{
-			{Name: gang.LabelGang, Value: g.Name},
-			{Name: gang.LabelFramework, Value: g.Framework.Name},
-			{Name: gang.LabelRole, Value: g.Role},
-			{
-				Name: labelIstioInject, Value: "false", Policy: plan.KeepUser,
-				Disables: "the sidecar of Istio", DisabledPrefixes: istioPrefixes,
-			},
-		},
-		Children: plan.Children{Service: &plan.Service{
-			Name:     g.ServiceName,
-			PortName: g.Framework.PortName,
-			Port:     g.Port,
-			Selector: g.ServiceSelector(),
-		}},
-	}
+	)
+	p.Children.Service = cmp.Or(p.Children.Service, &plan.Service{
+		Name:     g.ServiceName,
+		PortName: g.Framework.PortName,
+		Port:     g.Port,
+		Selector: g.ServiceSelector(),
+	})
 	if g.HasKubeflowNames {
 		p.PodLabels = append(p.PodLabels,
 			plan.Label{Name: labelJobName, Value: g.Name, Policy: plan.KeepUser},
 			plan.Label{Name: labelReplicaType, Value: g.Role, Policy: plan.KeepUser})
 	}
 	if g.Kind == gang.Job && g.RestartRules.RestartPolicy == gang.RestartPolicyGang {
-		p.RestartInPlace, p.JobFailureLimit = g.ContainerRestartRules, g.RestartRules.JobFailureLimit()
+		p.RestartInPlace = p.RestartInPlace || g.ContainerRestartRules
+		p.JobFailureLimit = max(p.JobFailureLimit, g.RestartRules.JobFailureLimit())
 		p.Env = append(p.Env, plan.FieldEnv(EnvAttempt, plan.PodLabelFieldPath(gang.LabelAttempt)))
 		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelAttempt, Value: "0"})
 	}
-	p.CompleteWithFirstPod = completesWithFirstPod(g)
+	p.CompleteWithFirstPod = p.CompleteWithFirstPod || completesWithFirstPod(g)
 	if s := scheduling.Find(g.Placement.Scheduler); s != nil {
-		s.PlanPods(&p, g.Placement)
+		s.PlanPods(p, g.Placement)
 		p.Children.PodGroup = g.OwnPodGroup()
 	}
-	addPlacementAnnotations(&p, g)
+	addPlacementAnnotations(p, g)
 	if g.Elastic == nil {
 		p.Env = append(p.Env, plan.LiteralEnv(EnvSize, strconv.Itoa(int(g.Size))))
 	}
@@ -94,16 +94,15 @@ func baselinePlan(g gang.Gang) plan.Plan {
 		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelRankOffset, Value: strconv.Itoa(int(g.RankOffset))})
 	}
 	if !g.Shm.Disabled {
-		p.Volumes = []plan.Volume{newSHMVolume(g)}
+		p.Volumes = append(p.Volumes, newSHMVolume(g))
 	}
 	if g.RestartRules.RestartOnNodeLoss {
-		p.Tolerations = newNodeLossTolerations()
+		p.Tolerations = append(p.Tolerations, newNodeLossTolerations()...)
 	}
 	if g.GPUs != nil {
-		p.Resources = []plan.Resource{{Name: corev1.ResourceName(g.GPUs.Resource), Count: g.GPUs.Count}}
+		p.Resources = append(p.Resources, plan.Resource{Name: corev1.ResourceName(g.GPUs.Resource), Count: g.GPUs.Count})
 	}
-	addProgressProbe(&p, g)
-	return p
+	addProgressProbe(p, g)
 }
 
 // addPlacementAnnotations adds the annotations of pods that concern their nodes. The template decides, because the

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -23,11 +22,8 @@ import (
 func (e *Engine) Describe(w gang.Workload) (Result, error) {
 	view := e.admittedView(w)
 	g, warnings, denials := e.parseGang(view)
-	if ignored := findIgnoredAnnotations(view, denials); len(ignored) > 0 {
-		for _, annotation := range ignored {
-			warnings = append(warnings, annotation.toWarning())
-			delete(view.Meta().Annotations, annotation.key)
-		}
+	if ignored := ignoreAnnotations(view, denials); len(ignored) > 0 {
+		warnings = append(warnings, ignored...)
 		g, _, denials = e.parseGang(view)
 	}
 	if len(denials) > 0 {
@@ -63,39 +59,26 @@ func (e *Engine) DiagnoseLauncher(g gang.Gang, launcher *corev1.Pod) (problem st
 func (e *Engine) IgnoredAnnotations(w gang.Workload) gang.Warnings {
 	view := e.admittedView(w)
 	_, _, denials := e.parseGang(view)
-	var out gang.Warnings
-	for _, annotation := range findIgnoredAnnotations(view, denials) {
-		out = append(out, annotation.toWarning())
-	}
-	return out
+	return ignoreAnnotations(view, denials)
 }
 
-// ignoredAnnotation is an annotation with an invalid value, and the error about it.
-type ignoredAnnotation struct {
-	key string
-	err *field.Error
-}
-
-func (a ignoredAnnotation) toWarning() gang.Warning {
-	return gang.Warning{Path: a.err.Field, Message: a.err.ErrorBody() + "; the annotation is ignored"}
-}
-
-// findIgnoredAnnotations returns the annotations of an admitted workload whose removal fixes one of
-// denials. It returns nil for a workload that was not injected.
-func findIgnoredAnnotations(w gang.Workload, denials gang.Denials) []ignoredAnnotation {
+// ignoreAnnotations removes the annotations of an admitted workload whose removal fixes one of denials, and returns a
+// warning for each denial. It changes nothing in a workload that was not injected.
+func ignoreAnnotations(w gang.Workload, denials gang.Denials) gang.Warnings {
 	if !w.IsInjected() {
 		return nil
 	}
-	path := fieldpath.Annotations
-	var out []ignoredAnnotation
+	annotations := w.Meta().Annotations
+	var out gang.Warnings
 	for _, key := range gang.Keys() {
-		_, isSet := w.Meta().Annotations[key.Name]
+		_, isSet := annotations[key.Name]
 		if !isSet || key.Kind != gang.KeyKindAnnotation || key.Name == gang.AnnotationRoles {
 			continue
 		}
 		for _, d := range denials {
-			if d.Field == path.Key(key.Name).String() {
-				out = append(out, ignoredAnnotation{key: key.Name, err: d.Error})
+			if d.Field == fieldpath.Annotations.Key(key.Name).String() {
+				out = append(out, gang.Warning{Path: d.Field, Message: d.ErrorBody() + "; the annotation is ignored"})
+				delete(annotations, key.Name)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package injectors
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,9 +24,9 @@ type Engine struct {
 	registry   Registry
 	frameworks gang.Frameworks
 	config     gang.Config
-	// schedulerFacts and queueFacts are nil if the facts are not known.
-	schedulerFacts SchedulerFacts
-	queueFacts     QueueFacts
+	// schedulerFacts and queueFacts are those of [Engine.WithFacts], nil if the facts are not known.
+	schedulerFacts func(gang.Scheduler) string
+	queueFacts     func() string
 }
 
 // NewEngine returns an engine that supports the frameworks of a registry.
@@ -168,10 +169,7 @@ func validateAdoption(old, updated *appsv1.StatefulSet) gang.Denials {
 // corrects a wrong declaration.
 func (e *Engine) parseGang(w gang.Workload) (gang.Gang, gang.Warnings, gang.Denials) {
 	if set := w.StatefulSet; set != nil && w.Ranks() == 0 {
-		size := gang.DeclaredSize(w, e.frameworks)
-		if record, err := injection.ReadRecord(w); err == nil && record != nil && record.Replicas > 0 {
-			size = record.Replicas
-		}
+		size := cmp.Or(injection.RecordedSize(w), gang.DeclaredSize(w, e.frameworks))
 		view := *set
 		view.Spec.Replicas = &size
 		w = gang.Workload{StatefulSet: &view}
@@ -295,12 +293,12 @@ const maxTotalEnvBytes = 1 << 20
 // would fail to start, and the error of the runtime does not name the variable. Without such a variable, it
 // returns a denial if the variables of all containers exceed maxTotalEnvBytes.
 func validateEnvLength(w gang.Workload, g gang.Gang, p plan.Plan) gang.Denials {
-	path := field.NewPath("spec", "parallelism")
-	if w.StatefulSet != nil {
-		path = field.NewPath("spec", "replicas")
-	}
 	var denials gang.Denials
 	deny := func(format string, args ...any) {
+		path := field.NewPath("spec", "parallelism")
+		if w.StatefulSet != nil {
+			path = replicasPath
+		}
 		denials = append(denials, gang.Denial{Error: field.Invalid(path, w.Ranks(), fmt.Sprintf(format, args...))})
 	}
 	total, containers := 0, len(g.Containers)+countUserInitContainers(w, p)
@@ -360,13 +358,15 @@ func (e *Engine) planGang(w gang.Workload, g gang.Gang) (gang.Gang, plan.Plan, e
 	return adopted, p, err
 }
 
-// buildPlan merges the plan of the framework's injector with the needs of every gang.
+// buildPlan adds the needs of every gang to the plan of the framework's injector.
 func (e *Engine) buildPlan(g gang.Gang) (plan.Plan, error) {
 	inj, err := e.registry.findInjector(g.Framework.Name)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	return injection.Merge(inj.Plan(g), baselinePlan(g))
+	p := inj.Plan(g)
+	addBaseline(&p, g)
+	return p, injection.CheckUnique(&p)
 }
 
 func newInvalidError(w gang.Workload, errs field.ErrorList) error {

@@ -44,8 +44,11 @@ const everyGang = "every gang"
 // framework.
 type reason struct{ prefix, source, kind, text, changedBy string }
 
-// reasons are the reasons of all values but variables, the first of matching ones applies.
+// reasons are the reasons of all values but variables, the first of matching ones applies. A value without a text needs
+// no reason: the content of an added init container, and the mount of a volume, which the volume explains.
 var reasons = []reason{
+	{"inherited/", "", "", "", ""},
+	{"mount/", "", "", "", ""},
 	{"field/completionMode", everyGang, "field", "each pod gets an index", ""},
 	{"field/completions", everyGang, "field", "all ranks run at the same time", "spec.parallelism"},
 	{"field/parallelism", everyGang, "field", "all ranks run at the same time", "spec.completions"},
@@ -201,36 +204,33 @@ type explainer struct {
 	template *corev1.PodTemplateSpec
 }
 
-// explain explains a value by its key in the record, and its text if it has one. It returns false for the content of
-// an added init container, and for the mount of a volume, which the volume explains.
+// explain explains a value by its key in the record, and its text if it has one. It returns false for a value that
+// needs no reason.
 func (x explainer) explain(key, value string) (Explanation, bool) {
 	kind, name, _ := strings.Cut(key, "/")
 	container := ""
 	if kind == injection.KindEnv || kind == injection.KindResource {
 		container, name, _ = strings.Cut(name, "/")
 	}
-	isTraining := slices.ContainsFunc(x.gang.Containers, func(c gang.Container) bool { return c.Name == container })
-	switch kind {
-	case injection.KindEnv:
+	if kind == injection.KindEnv {
+		isTraining := slices.ContainsFunc(x.gang.Containers, func(c gang.Container) bool { return c.Name == container })
 		return x.explainVariable(container, name), isTraining
-	case injection.KindMount, injection.KindInherited:
-		return Explanation{}, false
 	}
 	i := slices.IndexFunc(reasons, func(r reason) bool { return strings.HasPrefix(key, r.prefix) })
 	if i < 0 {
 		return Explanation{Kind: kind, Name: name, Source: everyGang, Reason: addedByRollcall}, true
 	}
 	r := reasons[i]
-	switch kind {
-	case injection.KindDNSSearch: // the name says everything
+	switch {
+	case value == name: // says everything
 		value = ""
-	case injection.KindVolume:
+	case kind == injection.KindVolume:
 		value = x.describeVolume(name)
 	}
 	return Explanation{
 		Kind: r.kind, Container: container, Name: name, Value: value, Source: cmp.Or(r.source, x.gang.Framework.Name),
 		Reason: r.text, ChangedBy: r.changedBy,
-	}, true
+	}, r.text != ""
 }
 
 func (x explainer) explainVariable(container, name string) Explanation {

@@ -25,7 +25,7 @@ type Injector interface {
 	// Framework returns the declaration of the framework. Every call returns an equal value.
 	Framework() gang.Framework
 	// Plan returns the needs of a member of g that are specific to the framework. The needs of every
-	// gang are not included. Plan is a pure function of g.
+	// gang are not included. Plan is a pure function of g, and the caller owns the result.
 	Plan(g gang.Gang) plan.Plan
 }
 

@@ -13,15 +13,14 @@ import (
 	"rollcall.training/internal/scheduling"
 )
 
-// SchedulerFacts returns why a cluster cannot place gangs by a scheduler, as a sentence without a period; empty if
-// it can. It must be fast and safe for concurrent use.
-type SchedulerFacts func(gang.Scheduler) string
-
-// WithSchedulerFacts returns a copy of the engine that denies new workloads whose scheduler the cluster does not
-// have. Without facts, the engine warns that it does not know.
-func (e *Engine) WithSchedulerFacts(facts SchedulerFacts) *Engine {
+// WithFacts returns a copy of the engine that denies new workloads whose scheduler the cluster does not have, and gangs
+// that wait in a queue as one if the cluster does not permit it. The functions return why the cluster cannot place
+// gangs by a scheduler, and why Rollcall cannot create Workloads of Kueue, as a sentence without a period. The sentence
+// is empty if there is no problem. The functions must be fast and safe for concurrent use. Without one of them, the
+// engine warns that it does not know.
+func (e *Engine) WithFacts(schedulers func(gang.Scheduler) string, queue func() string) *Engine {
 	out := *e
-	out.schedulerFacts = facts
+	out.schedulerFacts, out.queueFacts = schedulers, queue
 	return &out
 }
 
@@ -69,8 +68,11 @@ func recordPlacement(w gang.Workload, g gang.Gang) {
 // describePlacement replaces the placement, the queue and the order of hosts of the result by those in the pod template
 // of an injected workload. The gang has no PodGroup of Rollcall if the user provides another.
 func (r *Result) describePlacement(w gang.Workload) {
-	// The user may have set the annotation of the template, which admission does not check.
-	r.Gang.RankOrder, _ = gang.ParseRankOrder(w.Template().Annotations[gang.AnnotationRankOrder])
+	r.Gang.RankOrder = nil
+	if order := w.Template().Annotations[gang.AnnotationRankOrder]; order != "" {
+		// The user may have set the annotation of the template, which admission does not check.
+		r.Gang.RankOrder, _ = gang.ParseRankOrder(order)
+	}
 	r.Children.HostOrder = hostfile.OrderName(r.Gang)
 	r.Gang.Queue = w.Template().Annotations[gang.AnnotationQueue]
 	r.Gang.Placement = scheduling.FindPlacement(w.Template(), r.Gang)

@@ -31,12 +31,12 @@ func newPlacedJob(scheduler gang.Scheduler) gang.Workload {
 }
 
 func TestUnservedScheduler(t *testing.T) {
-	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{}).WithSchedulerFacts(func(s gang.Scheduler) string {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{}).WithFacts(func(s gang.Scheduler) string {
 		if s == gang.SchedulerVolcano {
 			return "it is not installed"
 		}
 		return ""
-	})
+	}, nil)
 	for scheduler, isDenied := range map[gang.Scheduler]bool{
 		"": false, gang.SchedulerNone: false, gang.SchedulerNative: false, gang.SchedulerVolcano: true,
 	} {
@@ -135,7 +135,7 @@ func TestRemovedScheduler(t *testing.T) {
 // template, and that an annotation that is only in the template determines no order of hosts beyond its bounds.
 func TestAnnotationsOfTemplate(t *testing.T) {
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{}).
-		WithSchedulerFacts(func(gang.Scheduler) string { return "" })
+		WithFacts(func(gang.Scheduler) string { return "" }, nil)
 	launcher := newAgentJob("mpi", gang.RoleLauncher)
 	launcher.Annotations[gang.AnnotationSlotsPerWorker] = "1"
 	launcher.Annotations[gang.AnnotationRankOrder] = "example.com/rack"

@@ -9,18 +9,6 @@ import (
 	"rollcall.training/internal/injection"
 )
 
-// QueueFacts returns why Rollcall cannot create Workloads of Kueue in a cluster, as a sentence without a period; empty
-// if it can. It must be fast and safe for concurrent use.
-type QueueFacts func() string
-
-// WithQueueFacts returns a copy of the engine that denies new workloads of gangs that wait in a queue as one, if the
-// cluster does not permit it. Without facts, the engine warns that it does not know.
-func (e *Engine) WithQueueFacts(facts QueueFacts) *Engine {
-	out := *e
-	out.queueFacts = facts
-	return &out
-}
-
 // isMovedToQueue reports whether the label of a new Job with its queue is replaced by the annotation of the gang. If
 // each Job of a gang waited separately, two gangs could wait for each other's quota.
 func (e *Engine) isMovedToQueue(w gang.Workload) bool {
@@ -64,10 +52,10 @@ func (e *Engine) warnQueueName(w gang.Workload) gang.Warnings {
 
 // checkQueue returns a denial for a queue that Rollcall cannot use in this cluster.
 func (e *Engine) checkQueue(g gang.Gang) (gang.Warnings, gang.Denials) {
-	path := fieldpath.Annotations.Key(gang.AnnotationQueue)
 	if g.Queue == "" {
 		return nil, nil
 	}
+	path := fieldpath.Annotations.Key(gang.AnnotationQueue)
 	if e.queueFacts == nil {
 		return gang.Warnings{gang.NewWarning(path, "only the cluster knows whether it has Kueue")}, nil
 	}

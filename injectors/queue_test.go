@@ -65,7 +65,7 @@ func TestAdmitQueue(t *testing.T) {
 	} {
 		t.Run("a Job with "+name, func(t *testing.T) {
 			engine := injectors.NewEngine(injectors.Builtin(), gang.Config{QueueGangs: test.queueGangs}).
-				WithQueueFacts(func() string { return test.problem })
+				WithFacts(nil, func() string { return test.problem })
 			w := gang.Workload{Job: test.job}
 			r, err := engine.Admit(w)
 			if denied := err != nil; denied != (test.denial != "") || denied && !strings.Contains(err.Error(), test.denial) {

@@ -24,14 +24,10 @@ var (
 // sync. An update to any other number of replicas is a request to scale, and stays. The result is the
 // warnings for the user, nil if the update stays as it is.
 func preserveZeroReplicas(old, updated *appsv1.StatefulSet) gang.Warnings {
-	record, err := injection.ReadRecord(gang.Workload{StatefulSet: old})
-	if err != nil || record == nil {
-		return nil
-	}
-	status := lifecycle.ReadStatus(gang.Workload{StatefulSet: old})
-	requested := ptr.Deref(updated.Spec.Replicas, 1)
-	scaledDownByRollcall := status.SuspendedByRollcall && ptr.Deref(old.Spec.Replicas, 1) == 0
-	originalSize := requested == record.Replicas
+	w := gang.Workload{StatefulSet: old}
+	status, requested := lifecycle.ReadStatus(w), ptr.Deref(updated.Spec.Replicas, 1)
+	scaledDownByRollcall := status.SuspendedByRollcall && w.Ranks() == 0
+	originalSize := requested > 0 && requested == injection.RecordedSize(w)
 	if !scaledDownByRollcall || !originalSize || isResumedByRollcall(updated) {
 		return nil
 	}
@@ -132,7 +128,9 @@ func isUnchanged(old, updated *batchv1.Job) bool {
 func revertSpecChanges(w gang.Workload) {
 	status := lifecycle.ReadStatus(w)
 	if w.StatefulSet != nil {
-		revertZeroReplicas(w, status)
+		if size := injection.RecordedSize(w); status.SuspendedByRollcall && w.Ranks() == 0 && size > 0 {
+			w.StatefulSet.Spec.Replicas = &size
+		}
 		return
 	}
 	spec := &w.Job.Spec
@@ -146,14 +144,4 @@ func revertSpecChanges(w gang.Workload) {
 		spec.ActiveDeadlineSeconds = nil
 	}
 	status.RemoveAvoidance(w)
-}
-
-func revertZeroReplicas(w gang.Workload, status lifecycle.Status) {
-	record, err := injection.ReadRecord(w)
-	if err != nil || record == nil {
-		return
-	}
-	if status.SuspendedByRollcall && w.Ranks() == 0 && record.Replicas > 0 {
-		w.StatefulSet.Spec.Replicas = ptr.To(record.Replicas)
-	}
 }

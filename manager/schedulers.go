@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
@@ -62,88 +62,79 @@ func (o *schedulerOptions) names() gang.SchedulerNames {
 	return gang.SchedulerNames{Coscheduling: o.coschedulingName, Volcano: o.volcanoName}
 }
 
-// schedulerFacts knows which schedulers can place gangs. It discovers the PodGroups that the API server serves, at its
-// start and then in intervals, because an administrator can install a scheduler at any time.
-type schedulerFacts struct {
-	client    discovery.ServerResourcesInterface
-	permitted bool
-	// queuesPermitted is true if Rollcall creates Workloads of Kueue.
-	queuesPermitted bool
-	// problems contains the answers of find, and queueProblem that of findQueue.
-	problems     atomic.Pointer[map[gang.Scheduler]string]
-	queueProblem atomic.Pointer[string]
+// queueObjects identifies the objects of Kueue next to those of the schedulers.
+const queueObjects gang.Scheduler = "kueue"
+
+// gangObjects are the objects that Rollcall creates for a scheduler or a queue.
+type gangObjects struct {
+	name string
+	// permitted is true if Rollcall may create them. permission is the value of the chart.
+	permitted  bool
+	permission string
+	resource   string
+	versions   []schema.GroupVersion
+	// missing is why gangs cannot use them if the API server serves none of the versions.
+	missing string
 }
 
-// discoveryInterval is the interval at which the PodGroups are discovered. A discovery has a request for each version.
+// schedulerFacts knows which schedulers and queues can place gangs. It discovers the objects that the API server
+// serves, at its start and then in intervals, because an administrator can install a scheduler at any time.
+type schedulerFacts struct {
+	client  discovery.ServerResourcesInterface
+	objects map[gang.Scheduler]gangObjects
+	// problems contains the last answers of find by scheduler.
+	problems sync.Map
+}
+
+// discoveryInterval is the interval at which the objects are discovered. A discovery has a request for each version.
 const discoveryInterval = 30 * time.Second
 
-func newSchedulerFacts(config *rest.Config, o schedulerOptions) (*schedulerFacts, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("creating a discovery client: %w", err)
-	}
-	return &schedulerFacts{client: client, permitted: o.podGroups, queuesPermitted: o.kueueWorkloads}, nil
-}
-
-// Start discovers the PodGroups until ctx is done.
-func (f *schedulerFacts) Start(ctx context.Context) error {
-	for {
-		if f.permitted {
-			f.discover(ctx)
-		}
-		if f.queuesPermitted {
-			f.discoverQueue(ctx)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(discoveryInterval):
-		}
-	}
-}
-
-// discover updates the answers. Those of a scheduler whose discovery fails stay.
-func (f *schedulerFacts) discover(ctx context.Context) {
-	last, problems := f.problems.Load(), map[gang.Scheduler]string{}
+func newSchedulerFacts(client discovery.ServerResourcesInterface, o schedulerOptions) *schedulerFacts {
+	objects := map[gang.Scheduler]gangObjects{queueObjects: {
+		name: "Workloads of Kueue", permitted: o.kueueWorkloads, permission: "permissions.createKueueWorkloads",
+		resource: kueue.Resource, versions: []schema.GroupVersion{kueue.Version},
+		missing: fmt.Sprintf("the API server does not serve %s of %s, which requires Kueue 0.15 or later",
+			kueue.Resource, kueue.Version),
+	}}
 	for _, name := range gang.Schedulers() {
-		scheduler := scheduling.Find(name)
-		if scheduler == nil {
+		if scheduler := scheduling.Find(name); scheduler != nil {
+			objects[name] = gangObjects{
+				name: "PodGroups", permitted: o.podGroups, permission: "permissions.createPodGroups",
+				resource: scheduling.Resource, versions: scheduler.Versions(), missing: scheduling.DescribeMissing(scheduler),
+			}
+		}
+	}
+	return &schedulerFacts{client: client, objects: objects}
+}
+
+// Start discovers the objects until ctx is done.
+func (f *schedulerFacts) Start(ctx context.Context) error {
+	wait.UntilWithContext(ctx, f.discover, discoveryInterval)
+	return nil
+}
+
+// discover updates the answers. An answer stays if its discovery fails.
+func (f *schedulerFacts) discover(ctx context.Context) {
+	for scheduler, o := range f.objects {
+		if !o.permitted {
 			continue
 		}
-		served, err := f.isServed(scheduling.Resource, scheduler.Versions()...)
+		served, err := f.isServed(o)
 		switch {
 		case err != nil:
-			log.FromContext(ctx).Error(err, "Failed to discover PodGroups", "scheduler", name)
-			problems[name] = "the API server did not report whether it serves PodGroups of the scheduler"
-			if last != nil {
-				problems[name] = (*last)[name]
-			}
-		case !served:
-			problems[name] = scheduling.DescribeMissing(scheduler)
+			log.FromContext(ctx).Error(err, "Failed to discover "+o.name, "scheduler", scheduler)
+		case served:
+			f.problems.Store(scheduler, "")
+		default:
+			f.problems.Store(scheduler, o.missing)
 		}
 	}
-	f.problems.Store(&problems)
 }
 
-// discoverQueue updates the answer of findQueue. It stays if the discovery fails.
-func (f *schedulerFacts) discoverQueue(ctx context.Context) {
-	problem := ""
-	served, err := f.isServed(kueue.Resource, kueue.Version)
-	switch {
-	case err != nil:
-		log.FromContext(ctx).Error(err, "Failed to discover Workloads of Kueue")
-		return
-	case !served:
-		problem = fmt.Sprintf("the API server does not serve %s of %s, which requires Kueue 0.15 or later",
-			kueue.Resource, kueue.Version)
-	}
-	f.queueProblem.Store(&problem)
-}
-
-// isServed reports whether the API server serves a resource in one of the versions.
-func (f *schedulerFacts) isServed(resource string, versions ...schema.GroupVersion) (bool, error) {
-	isResource := func(r metav1.APIResource) bool { return r.Name == resource }
-	for _, version := range versions {
+// isServed reports whether the API server serves objects in one of their versions.
+func (f *schedulerFacts) isServed(o gangObjects) (bool, error) {
+	isResource := func(r metav1.APIResource) bool { return r.Name == o.resource }
+	for _, version := range o.versions {
 		list, err := f.client.ServerResourcesForGroupVersion(version.String())
 		switch {
 		case apierrors.IsNotFound(err):
@@ -156,28 +147,16 @@ func (f *schedulerFacts) isServed(resource string, versions ...schema.GroupVersi
 	return false, nil
 }
 
-// find returns why the cluster cannot place gangs by a scheduler; empty if it can.
+// find returns why the cluster cannot place gangs by a scheduler, or by [queueObjects]; empty if it can.
 func (f *schedulerFacts) find(scheduler gang.Scheduler) string {
-	if !f.permitted {
-		return "Rollcall does not create PodGroups in this cluster; an administrator can set the value " +
-			"permissions.createPodGroups of the chart"
+	o := f.objects[scheduler]
+	if !o.permitted {
+		return fmt.Sprintf("Rollcall does not create %s in this cluster; an administrator can set the value %s of the chart",
+			o.name, o.permission)
 	}
-	problems := f.problems.Load()
-	if problems == nil {
-		return "Rollcall has not discovered yet whether the API server serves PodGroups of the scheduler; try again"
+	problem, isKnown := f.problems.Load(scheduler)
+	if !isKnown {
+		return fmt.Sprintf("Rollcall has not discovered yet whether the API server serves %s; try again", o.name)
 	}
-	return (*problems)[scheduler]
-}
-
-// findQueue returns why Rollcall cannot create Workloads of Kueue; empty if it can.
-func (f *schedulerFacts) findQueue() string {
-	if !f.queuesPermitted {
-		return "Rollcall does not create Workloads of Kueue in this cluster; an administrator can set the value " +
-			"permissions.createKueueWorkloads of the chart"
-	}
-	problem := f.queueProblem.Load()
-	if problem == nil {
-		return "Rollcall has not discovered yet whether the API server serves Workloads of Kueue; try again"
-	}
-	return *problem
+	return problem.(string)
 }

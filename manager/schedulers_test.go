@@ -31,8 +31,10 @@ func (s *servedGroups) ServerResourcesForGroupVersion(version string) (*metav1.A
 }
 
 func TestSchedulerFacts(t *testing.T) {
-	served := &servedGroups{versions: map[string]bool{"scheduling.k8s.io/v1alpha2": true}}
-	facts := &schedulerFacts{client: served, permitted: true}
+	served := &servedGroups{versions: map[string]bool{
+		"scheduling.k8s.io/v1alpha2": true, "kueue.x-k8s.io/v1beta1": true,
+	}}
+	facts := newSchedulerFacts(served, schedulerOptions{podGroups: true, kueueWorkloads: true})
 	check := func(state string, scheduler gang.Scheduler, want string) {
 		t.Helper()
 		got := facts.find(scheduler)
@@ -41,38 +43,21 @@ func TestSchedulerFacts(t *testing.T) {
 		}
 	}
 	check("before the discovery", gang.SchedulerNative, "try again")
+	check("before the discovery", queueObjects, "try again")
 	facts.discover(t.Context())
 	check("with the older version", gang.SchedulerNative, "")
 	check("without Volcano", gang.SchedulerVolcano, "does not serve podgroups.scheduling.volcano.sh")
-	served.versions["scheduling.volcano.sh/v1beta1"] = true
+	check("with an old Kueue", queueObjects, "requires Kueue 0.15")
+	served.versions["scheduling.volcano.sh/v1beta1"], served.versions["kueue.x-k8s.io/v1beta2"] = true, true
 	facts.discover(t.Context())
 	check("after its installation", gang.SchedulerVolcano, "")
+	check("after its installation", queueObjects, "")
 	served.err = errors.New("the API server is not available")
 	facts.discover(t.Context())
 	check("while the discovery fails", gang.SchedulerVolcano, "")
 	check("while the discovery fails", gang.SchedulerCoscheduling, "does not serve")
-	facts.permitted = false
+	check("while the discovery fails", queueObjects, "")
+	facts = newSchedulerFacts(served, schedulerOptions{})
 	check("without permission", gang.SchedulerVolcano, "permissions.createPodGroups")
-}
-
-func TestQueueFacts(t *testing.T) {
-	served := &servedGroups{versions: map[string]bool{"kueue.x-k8s.io/v1beta1": true}}
-	facts := &schedulerFacts{client: served}
-	check := func(state, want string) {
-		t.Helper()
-		if got := facts.findQueue(); (got == "") != (want == "") || !strings.Contains(got, want) {
-			t.Errorf("%s: the problem is %q, want %q", state, got, want)
-		}
-	}
-	check("without permission", "permissions.createKueueWorkloads")
-	facts.queuesPermitted = true
-	check("before the discovery", "try again")
-	facts.discoverQueue(t.Context())
-	check("with an old Kueue", "requires Kueue 0.15")
-	served.versions["kueue.x-k8s.io/v1beta2"] = true
-	facts.discoverQueue(t.Context())
-	check("with Kueue", "")
-	served.err = errors.New("the API server is not available")
-	facts.discoverQueue(t.Context())
-	check("while the discovery fails", "")
+	check("without permission", queueObjects, "permissions.createKueueWorkloads")
 }

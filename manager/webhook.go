@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -156,14 +157,15 @@ func (o *webhookOptions) addWebhooks(
 	if err != nil {
 		return err
 	}
-	schedulers, err := newSchedulerFacts(mgr.GetConfig(), o.schedulers)
+	client, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
 	if err != nil {
-		return err
+		return fmt.Errorf("creating a discovery client: %w", err)
 	}
+	schedulers := newSchedulerFacts(client, o.schedulers)
 	if err := mgr.Add(schedulers); err != nil {
 		return fmt.Errorf("adding the discovery of schedulers: %w", err)
 	}
-	engine = engine.WithSchedulerFacts(schedulers.find).WithQueueFacts(schedulers.findQueue)
+	engine = engine.WithFacts(schedulers.find, func() string { return schedulers.find(queueObjects) })
 	endpoints := webhook.Options{Engine: engine, Draining: func() bool { return draining(nil) != nil }}
 	policies, err := o.policy.addPolicySource(mgr, o.namespace, engine.Frameworks())
 	if err != nil {

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -78,16 +77,17 @@ func limitSize(r gang.Role, size int32) int32 {
 // testMemberConsistency parses every member of the gang of w. The members must have the same list of
 // members, and their ranks must be consecutive.
 func (s suite) testMemberConsistency(t *testing.T, w gang.Workload) {
-	text := w.Meta().Annotations[gang.AnnotationRoles]
-	if text == "" {
+	if !w.HasRoles() {
 		return // a gang of one workload
 	}
+	frameworks := s.engine.Frameworks()
 	var nextRank int32
 	var first gang.Gang
 	for i, r := range s.injector.Framework().CompatibleRoles() {
 		other := w.DeepCopy()
 		other.Meta().Name, other.Meta().Labels[gang.LabelRole] = "train-"+r.Name, r.Name
-		g, _, errs := gang.Parse(resizeWorkload(other, parseRoleSize(t, text, r.Name)), s.engine.Frameworks(), gang.Config{})
+		resizeWorkload(other, gang.DeclaredSize(other, frameworks))
+		g, _, errs := gang.Parse(other, frameworks, gang.Config{})
 		if len(errs) > 0 {
 			t.Fatal(errs.ErrorList().ToAggregate())
 		}
@@ -110,28 +110,11 @@ func (s suite) testMemberConsistency(t *testing.T, w gang.Workload) {
 	}
 }
 
-// parseRoleSize returns the number of pods of a role in the annotation text.
-func parseRoleSize(t *testing.T, text, role string) int32 {
-	t.Helper()
-	for item := range strings.SplitSeq(text, ",") {
-		if rest, ok := strings.CutPrefix(item, role+"="); ok {
-			n, err := strconv.ParseInt(rest, 10, 32)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return int32(n)
-		}
-	}
-	t.Fatalf("the annotation %q does not contain the role %s", text, role)
-	return 0
-}
-
-// resizeWorkload sets the number of pods of w, which it also returns.
-func resizeWorkload(w gang.Workload, size int32) gang.Workload {
+// resizeWorkload sets the number of pods of w.
+func resizeWorkload(w gang.Workload, size int32) {
 	if w.Job != nil {
 		w.Job.Spec.Parallelism, w.Job.Spec.Completions = &size, &size
-		return w
+		return
 	}
 	w.StatefulSet.Spec.Replicas = &size
-	return w
 }

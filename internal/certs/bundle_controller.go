@@ -79,7 +79,7 @@ func newBundleReconciler(client kubernetes.Interface, o Options) *bundleReconcil
 
 // runWorker reconciles until ctx is done. It returns an error only if a watch cannot be set up.
 func (r *bundleReconciler) runWorker(ctx context.Context, log logr.Logger) error {
-	defer r.queue.ShutDown()
+	context.AfterFunc(ctx, r.queue.ShutDown)
 	if _, err := r.secretInformer.AddEventHandler(newEventHandler(r.enqueueAll)); err != nil {
 		return fmt.Errorf("watching Secret %s: %w", r.secretName, err)
 	}
@@ -97,10 +97,6 @@ func (r *bundleReconciler) runWorker(ctx context.Context, log logr.Logger) error
 	}
 
 	r.enqueueAll() // a configuration that does not exist causes no event
-	go func() {
-		<-ctx.Done()
-		r.queue.ShutDown()
-	}()
 	for r.processNextItem(ctx, log) {
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // leafIssuer keeps the serving certificate of this replica. The bundle reconciler sets the CA. It is safe for
@@ -34,10 +35,8 @@ var errNoCA = errors.New("the Secret contains no CA yet")
 // run renews the certificate until ctx is done. It compares with the wall clock in short intervals instead of setting
 // a timer, because a timer does not advance while a machine is suspended.
 func (l *leafIssuer) run(ctx context.Context, log logr.Logger) {
-	ticker := time.NewTicker(checkInterval)
-	defer ticker.Stop()
 	reason := ""
-	for {
+	wait.UntilWithContext(ctx, func(context.Context) {
 		issued, err := l.renew(time.Now())
 		switch {
 		case err != nil && err.Error() != reason:
@@ -47,12 +46,7 @@ func (l *leafIssuer) run(ctx context.Context, log logr.Logger) {
 			reason = ""
 			log.Info("Issued the serving certificate", "expirationTime", l.serving.Load().Leaf.NotAfter)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, checkInterval)
 }
 
 // renew replaces the serving certificate if its renewal is due, or if the CA has changed. It reports whether it did.

@@ -19,23 +19,25 @@ import (
 func (r *bundleReconciler) reconcileSecret(ctx context.Context, log logr.Logger, now time.Time) error {
 	secret := r.cachedSecret()
 	if secret == nil {
-		return r.createSecret(ctx, log, now)
+		return r.writeCA(ctx, log, nil, now, "the Secret does not exist")
 	}
 	ca, err := parseSigningCA(secret.Data)
 	switch {
 	case err != nil:
-		return r.updateSecret(ctx, log, secret, now, err.Error())
+		return r.writeCA(ctx, log, secret, now, err.Error())
 	case !now.Before(renewalTime(ca.certificate)):
-		return r.updateSecret(ctx, log, secret, now, "the renewal is due")
+		return r.writeCA(ctx, log, secret, now, "the renewal is due")
 	}
 	r.leaf.ca.Store(&ca)
 	r.queue.AddAfter(secretQueueKey, renewalTime(ca.certificate).Sub(now))
 	return r.reconcileOwner(ctx, log, secret)
 }
 
-// createSecret creates the Secret with a new CA. The event of the creation schedules the next pass, also if
-// another replica created the Secret.
-func (r *bundleReconciler) createSecret(ctx context.Context, log logr.Logger, now time.Time) error {
+// writeCA writes a new CA into the Secret, which is nil if it does not exist. The event of the write schedules the next
+// pass, also if another replica created the Secret. It returns a conflict if another replica has changed the Secret.
+func (r *bundleReconciler) writeCA(
+	ctx context.Context, log logr.Logger, secret *corev1.Secret, now time.Time, reason string,
+) error {
 	ca, err := newSigningCA(now, r.caDuration)
 	if err != nil {
 		return err
@@ -44,35 +46,22 @@ func (r *bundleReconciler) createSecret(ctx context.Context, log logr.Logger, no
 	if err != nil {
 		return err
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: r.secretName, Namespace: r.namespace}, Data: data}
-	_, err = r.client.CoreV1().Secrets(r.namespace).Create(ctx, secret, metav1.CreateOptions{})
+	secrets := r.client.CoreV1().Secrets(r.namespace)
+	if secret != nil {
+		secret = secret.DeepCopy()
+		secret.Data = data
+		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
+	} else {
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: r.secretName, Namespace: r.namespace}, Data: data}
+		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+	}
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("creating the Secret %s: %w", r.secretName, err)
+		return fmt.Errorf("writing the Secret %s: %w", r.secretName, err)
 	}
-	log.Info("Created the CA", "secret", r.secretName, "expirationTime", ca.certificate.NotAfter)
-	return nil
-}
-
-// updateSecret writes a new CA into the Secret. It returns a conflict if another replica has changed the
-// Secret.
-func (r *bundleReconciler) updateSecret(
-	ctx context.Context, log logr.Logger, secret *corev1.Secret, now time.Time, reason string,
-) error {
-	ca, err := newSigningCA(now, r.caDuration)
-	if err != nil {
-		return err
-	}
-	updated := secret.DeepCopy()
-	if updated.Data, err = ca.secretData(); err != nil {
-		return err
-	}
-	if _, err := r.client.CoreV1().Secrets(r.namespace).Update(ctx, updated, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("updating the Secret %s: %w", r.secretName, err)
-	}
-	log.Info("Replaced the CA", "secret", r.secretName, "reason", reason, "expirationTime", ca.certificate.NotAfter)
+	log.Info("Created the CA", "secret", r.secretName, "reason", reason, "expirationTime", ca.certificate.NotAfter)
 	return nil
 }
 

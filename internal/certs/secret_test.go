@@ -49,10 +49,7 @@ func TestReconcileSecret(t *testing.T) {
 				objects = append(objects, c.stored.DeepCopy())
 			}
 			client := fake.NewClientset(objects...)
-			o, err := newTestOptions().withDefaults()
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := newTestOptions()
 			r := newBundleReconciler(client, o)
 			defer r.queue.ShutDown()
 			if c.cached != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -53,8 +54,8 @@ var (
 		Help: "Expiration time of the serving certificate of this replica, in seconds since the Unix epoch; " +
 			"0 if there is no certificate yet.",
 	})
-	registerMetrics = sync.OnceValue(func() error {
-		return errors.Join(metrics.Registry.Register(expirationTimestamp), metrics.Registry.Register(missingConfigurations))
+	registerMetrics = sync.OnceFunc(func() {
+		metrics.Registry.MustRegister(expirationTimestamp, missingConfigurations)
 	})
 )
 
@@ -77,14 +78,9 @@ type Options struct {
 	// The configurations may be created later. The source never creates them.
 	MutatingConfiguration, ValidatingConfiguration string
 
-	// CADuration is the validity of a CA, which is renewed after two thirds. The zero value means
-	// DefaultCADuration. It must be at least three times LeafDuration, so that no certificate outlives its
-	// CA.
-	CADuration time.Duration
-
-	// LeafDuration is the validity of a serving certificate, which is renewed after two thirds. The zero
-	// value means DefaultLeafDuration.
-	LeafDuration time.Duration
+	// CADuration and LeafDuration are the validity of a CA and of a serving certificate, which are renewed after two
+	// thirds. Required. A CA must be valid for at least three times as long, so that no certificate outlives its CA.
+	CADuration, LeafDuration time.Duration
 }
 
 // Source provides the serving certificate and makes the API servers trust it. It is a controller-runtime
@@ -93,49 +89,20 @@ type Source struct {
 	reconciler *bundleReconciler
 }
 
-// NewSource returns a Source. The caller must start it. NewSource makes no API request. It returns an
-// error if a required option is missing or if options conflict.
+// NewSource returns a Source. The caller must start it. NewSource makes no API request.
 func NewSource(o Options) (*Source, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
+	switch {
+	case o.SecretName == "":
+		return nil, errors.New("option SecretName: required")
+	case o.MutatingConfiguration == "" && o.ValidatingConfiguration == "":
+		return nil, errors.New("options MutatingConfiguration, ValidatingConfiguration: at least one is required")
 	}
-	if err := registerMetrics(); err != nil {
-		return nil, fmt.Errorf("registering metrics: %w", err)
-	}
+	registerMetrics()
 	client, err := kubernetes.NewForConfig(o.RESTConfig)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	return &Source{reconciler: newBundleReconciler(client, o)}, nil
-}
-
-// withDefaults returns the options with default values, or an error that names the invalid option.
-func (o Options) withDefaults() (Options, error) {
-	if o.CADuration == 0 {
-		o.CADuration = DefaultCADuration
-	}
-	if o.LeafDuration == 0 {
-		o.LeafDuration = DefaultLeafDuration
-	}
-	switch {
-	case o.RESTConfig == nil:
-		return o, errors.New("option RESTConfig: required")
-	case o.Namespace == "":
-		return o, errors.New("option Namespace: required")
-	case o.SecretName == "":
-		return o, errors.New("option SecretName: required")
-	case len(o.DNSNames) == 0:
-		return o, errors.New("option DNSNames: required")
-	case o.MutatingConfiguration == "" && o.ValidatingConfiguration == "":
-		return o, errors.New("options MutatingConfiguration, ValidatingConfiguration: at least one is required")
-	case o.LeafDuration < 0:
-		return o, fmt.Errorf("option LeafDuration: %s must not be negative", o.LeafDuration)
-	case o.CADuration < 3*o.LeafDuration:
-		return o, fmt.Errorf("option CADuration: %s must be at least three times LeafDuration (%s)",
-			o.CADuration, o.LeafDuration)
-	}
-	return o, nil
 }
 
 // Start maintains the CA, the certificate and the bundles until ctx is done. It logs errors to the logger
@@ -162,6 +129,26 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 		return nil, errors.New("no serving certificate is loaded yet")
 	}
 	return certificate, nil
+}
+
+// Ready returns nil if API servers can call the webhooks: a certificate is loaded, and the caBundle of every
+// webhook in the cluster contains its CA. The server of the webhooks must have a check of its own.
+// Ready uses the cache of a watch and makes no API request, so an unavailable API server does not change
+// the result.
+//
+// Ready is a healthz.Checker for the readiness probe. The documentation of the package explains why the
+// liveness probe must not use it.
+func (s *Source) Ready(*http.Request) error {
+	certificate, err := s.GetCertificate(nil)
+	if err != nil {
+		// The reason for the missing certificate is more useful than the fact that it is missing.
+		if _, trustErr := s.reconciler.trust.trustedCAs(); trustErr != nil {
+			return fmt.Errorf("waiting for the CA bundle: %w", trustErr)
+		}
+		return fmt.Errorf("waiting for a serving certificate: %w", err)
+	}
+	_, err = s.reconciler.trust.verifyLeaf(certificate.Leaf, s.reconciler.leaf.dnsNames[0], time.Now())
+	return err
 }
 
 // ConfigureTLS configures a server to serve the certificate. It has the signature of TLSOpts in

@@ -129,9 +129,13 @@ func parseTrusted(bundle []byte, now time.Time) map[fingerprint]trustedCA {
 // verifyLeaf returns the time since when API servers that call dnsName can trust leaf. It returns an error
 // if they do not trust leaf.
 func (t *trustTracker) verifyLeaf(leaf *x509.Certificate, dnsName string, now time.Time) (since time.Time, err error) {
-	roots, err := t.trustedRoots()
+	trusted, err := t.trustedCAs()
 	if err != nil {
 		return time.Time{}, err
+	}
+	roots := x509.NewCertPool()
+	for _, ca := range trusted {
+		roots.AddCert(ca.certificate)
 	}
 	chains, err := leaf.Verify(x509.VerifyOptions{
 		DNSName:     dnsName,
@@ -142,30 +146,18 @@ func (t *trustTracker) verifyLeaf(leaf *x509.Certificate, dnsName string, now ti
 	if err != nil {
 		return time.Time{}, fmt.Errorf("verifying the serving certificate with the caBundle of every webhook: %w", err)
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
 	for _, chain := range chains {
-		root := chain[len(chain)-1]
-		if ca, ok := t.trusted[sha256.Sum256(root.Raw)]; ok && (since.IsZero() || ca.trustedSince.Before(since)) {
-			since = ca.trustedSince
+		root := trusted[sha256.Sum256(chain[len(chain)-1].Raw)]
+		if since.IsZero() || root.trustedSince.Before(since) {
+			since = root.trustedSince
 		}
-	}
-	if since.IsZero() {
-		return time.Time{}, errors.New("the CA of the serving certificate was just removed from the caBundle of a webhook")
 	}
 	return since, nil
 }
 
-// trustedRoots returns the CAs that are in every bundle, or an error if there is no such CA.
-func (t *trustTracker) trustedRoots() (*x509.CertPool, error) {
+// trustedCAs returns the CAs that are in every bundle, or an error if there is no such CA. The map never changes.
+func (t *trustTracker) trustedCAs() (map[fingerprint]trustedCA, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.trustErr != nil {
-		return nil, t.trustErr
-	}
-	pool := x509.NewCertPool()
-	for _, ca := range t.trusted {
-		pool.AddCert(ca.certificate)
-	}
-	return pool, nil
+	return t.trusted, t.trustErr
 }

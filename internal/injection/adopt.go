@@ -72,7 +72,7 @@ func (a *adopter) isOwned(container, name string) bool {
 	if a.owned == nil {
 		a.owned = map[key]bool{}
 		if record, err := ReadRecord(a.workload); err == nil && record != nil {
-			a.owned = record.findUnmodified(newPodTemplate(a.workload.Template()))
+			a.owned, _ = record.findUnmodified(newDigester(newPodTemplate(a.workload.Template())))
 		}
 	}
 	return a.owned[key{KindEnv, container, name}]

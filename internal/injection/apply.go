@@ -1,6 +1,8 @@
 package injection
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
@@ -26,18 +28,24 @@ func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnin
 	if w.Job != nil {
 		p.Env = withCompletionIndex(p.Env, g)
 	}
+	pod := newPodTemplate(w.Template())
 	a := &applier{
 		comparison: comparison{workload: w, gang: g, plan: p, budget: maxComparedBytes},
-		pod:        newPodTemplate(w.Template()), record: Record{Injector: g.Framework.Name, Build: build},
-		fields:  old.ByName(KindField),
-		applied: make([]key, 0, usualTargets), trainingNames: map[string]bool{},
+		pod:        pod, digester: newDigester(pod), old: old,
+		record:        Record{Injector: g.Framework.Name, Build: build, Values: make(map[string]string, usualValues)},
+		trainingNames: map[string]bool{},
 	}
 	for _, c := range g.Containers {
 		a.trainingNames[c.Name] = true
 	}
 	if old != nil {
-		a.recorded, a.owned = old.digests(), old.findUnmodified(a.pod)
+		a.owned, _ = old.findUnmodified(a.digester)
 		a.record.Defaults, a.record.Replicas = old.Defaults, old.Replicas // set before this injection
+		for text, value := range old.Values {
+			if strings.HasPrefix(text, KindField+"/") {
+				a.record.Values[text] = value
+			}
+		}
 	}
 	a.applyInitContainers() // also get variables
 	a.applyEnv()
@@ -49,7 +57,7 @@ func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnin
 	a.applyPodAnnotations()
 	a.applyPlacement()
 	a.applyDNSSearches()
-	a.applyTolerations(old)
+	a.applyTolerations()
 	a.removeStale()
 	a.applyWorkloadFields()
 	if len(a.denials) > 0 {
@@ -61,21 +69,19 @@ func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnin
 	return a.warnings, nil
 }
 
-// usualTargets is the number of values of a usual plan, for which memory is reserved.
-const usualTargets = 32
+// usualValues is the number of values of a usual plan, for which memory is reserved.
+const usualValues = 32
 
 // applier is the state of one application of a plan.
 type applier struct {
 	comparison
-	pod    *podTemplate
+	pod      *podTemplate
+	digester *digester
+	// old is the record of an earlier admission, nil without one, and record is that of this admission.
+	old    *Record
 	record Record
-	// fields are the new values of kind [KindField] by name.
-	fields map[string]string
-	// recorded are the targets that an earlier admission filled, with their digests. owned are those
-	// that nobody has edited since. applied are the targets that this admission has filled.
-	recorded      map[key]string
+	// owned are the targets that an earlier admission filled and that nobody has edited since.
 	owned         map[key]bool
-	applied       []key
 	trainingNames map[string]bool
 	warnings      gang.Warnings
 	denials       gang.Denials
@@ -86,22 +92,19 @@ func (a *applier) owns(kind, container, name string) bool {
 	return len(a.owned) > 0 && a.owned[key{kind, container, name}]
 }
 
-// markApplied records that this admission has filled a target.
+// markApplied records that this admission has filled a target. The value is in its place.
 func (a *applier) markApplied(kind, container, name string) {
-	a.applied = append(a.applied, key{kind, container, name})
+	k := key{kind, container, name}
+	a.record.Values[k.String()] = a.digester.digest(k)
 }
 
 // removeStale clears the owned targets that this admission has not filled. It is last, so that paths and remedies
 // in messages are those of the object that the user sent.
 func (a *applier) removeStale() {
-	if len(a.owned) == 0 {
-		return
-	}
-	for _, k := range a.applied {
-		delete(a.owned, k)
-	}
 	for k := range a.owned {
-		targets[k.kind].remove(a.pod, k)
+		if !a.record.has(k) {
+			targets[k.kind].remove(a.pod, k)
+		}
 	}
 }
 
@@ -114,16 +117,8 @@ func (a *applier) trainingContainers() []*container {
 	return containers
 }
 
-// writeRecord writes the record after all values are in place.
+// writeRecord writes the record with the size.
 func (a *applier) writeRecord() error {
-	digester := newDigester(a.pod)
-	a.record.Values = make(map[string]string, len(a.applied)+len(a.fields))
-	for _, k := range a.applied {
-		a.record.Values[k.String()] = digester.digest(k)
-	}
-	for name, value := range a.fields {
-		a.record.Values[key{kind: KindField, name: name}.String()] = value
-	}
 	if a.workload.StatefulSet == nil {
 		a.record.Replicas = 0
 	} else if size := a.workload.Ranks(); size > 0 { // a suspended gang resumes with its previous size

@@ -59,12 +59,12 @@ func multiplyLimit(limit int32, g gang.Gang) int32 {
 
 // applyLimit sets and records a limit. A planned value of nil removes a recorded value.
 func (a *applier) applyLimit(name string, limit **int32, planned *int32, exists bool) {
-	isOwn := isOwnLimit(a.fields[name], *limit)
-	delete(a.fields, name)
+	isOwn := isOwnLimit(a.record.Values[name], *limit)
+	delete(a.record.Values, name)
 	o := decide(relate(exists, isOwn, false), plan.KeepUser)
 	switch {
 	case o == write && planned != nil:
-		*limit, a.fields[name] = planned, formatLimit(*planned)
+		*limit, a.record.Values[name] = planned, formatLimit(*planned)
 	case isOwn:
 		*limit = nil
 	}
@@ -73,14 +73,14 @@ func (a *applier) applyLimit(name string, limit **int32, planned *int32, exists 
 // hasLimitOfUser reports whether the user limits the failed pods of a Job.
 func (a *applier) hasLimitOfUser(job *batchv1.Job) bool {
 	total := job.Spec.BackoffLimit
-	isTotalOfUser := !gang.IsDefaultBackoffLimit(total) && !isOwnLimit(a.fields[fieldBackoffLimit], total)
+	isTotalOfUser := !gang.IsDefaultBackoffLimit(total) && !isOwnLimit(a.record.Values[fieldBackoffLimit], total)
 	return isTotalOfUser || a.isPerIndexOfUser(job)
 }
 
 // isPerIndexOfUser reports whether the user limits the failed pods of each index of a Job.
 func (a *applier) isPerIndexOfUser(job *batchv1.Job) bool {
 	limit := job.Spec.BackoffLimitPerIndex
-	return limit != nil && !isOwnLimit(a.fields[fieldBackoffLimitPerIndex], limit)
+	return limit != nil && !isOwnLimit(a.record.Values[fieldBackoffLimitPerIndex], limit)
 }
 
 // isOwnLimit reports whether an earlier admission set the limit and nobody has edited it since.
@@ -99,7 +99,7 @@ func WithoutOwnBackoffLimit(job *batchv1.Job) *batchv1.Job {
 		return job // the usual case, in which the record need not be read
 	}
 	record, err := ReadRecord(gang.Workload{Job: job})
-	if err != nil || record == nil || !isOwnLimit(record.field(fieldBackoffLimit), job.Spec.BackoffLimit) {
+	if err != nil || record == nil || !isOwnLimit(record.Values[fieldBackoffLimit], job.Spec.BackoffLimit) {
 		return job
 	}
 	view := *job

@@ -24,9 +24,9 @@ func (a *applier) applyCommand() {
 	}
 	c := a.pod.containersByName[a.gang.Containers[0].Name]
 	exists := len(c.Command)+len(c.Args) > 0
-	isOwned := len(c.Args) == 0 && a.owns(KindCommand, c.Name, "")
+	isOwned := len(c.Args) == 0 && a.owns(kindCommand, c.Name, "")
 	if decide(relate(exists, isOwned, false), plan.KeepUser) == write {
 		c.Command = slices.Clone(a.plan.Command)
-		a.markApplied(KindCommand, c.Name, "")
+		a.markApplied(kindCommand, c.Name, "")
 	}
 }

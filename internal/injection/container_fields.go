@@ -34,7 +34,8 @@ func (a *applier) applyContainerFields() {
 	}
 	hasLimitOfUser := codes != nil && a.hasLimitOfUser(a.workload.Job)
 	for _, c := range a.trainingContainers() {
-		a.applyProbes(c)
+		a.applyProbe(c, probeLiveness, a.plan.LivenessProbe)
+		a.applyProbe(c, probeReadiness, a.plan.ReadinessProbe)
 		if codes != nil && (hasLimitOfUser || a.hasStallProbe(c)) {
 			a.applyRestartRules(c, codes)
 		}
@@ -118,8 +119,8 @@ func (c *container) removeMessagePolicy(string) {
 // value of the user cannot be distinguished.
 func (a *applier) applyMessagePolicy(c *container) {
 	exists := c.TerminationMessagePolicy != "" && c.TerminationMessagePolicy != corev1.TerminationMessageReadFile
-	if decide(relate(exists, a.owns(KindTerminationMessagePolicy, c.Name, ""), false), plan.KeepUser) == write {
+	if decide(relate(exists, a.owns(kindTerminationMessagePolicy, c.Name, ""), false), plan.KeepUser) == write {
 		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
-		a.markApplied(KindTerminationMessagePolicy, c.Name, "")
+		a.markApplied(kindTerminationMessagePolicy, c.Name, "")
 	}
 }

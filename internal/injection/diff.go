@@ -147,10 +147,10 @@ func (d *differ) findOriginal(pointer string) originalValue {
 		value.Result = gjson.ParseBytes(d.original)
 	} else {
 		parent, token := d.findOriginal(pointer[:i]), pointer[i+1:]
-		if index, err := strconv.Atoi(token); err == nil && index < len(parent.elements) {
-			value.Result = parent.elements[index]
-		} else {
+		if !parent.IsArray() {
 			value.Result = parent.Get(token)
+		} else if index, err := strconv.Atoi(token); err == nil && index < len(parent.elements) {
+			value.Result = parent.elements[index]
 		}
 	}
 	if value.IsArray() {

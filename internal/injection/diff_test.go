@@ -15,35 +15,36 @@ import (
 	"rollcall.training/plan"
 )
 
-func TestMerge(t *testing.T) {
-	first := plan.Plan{Env: []plan.Env{plan.LiteralEnv("RANK", "0")}}
+// TestCheckUnique checks plans that also have the variable RANK.
+func TestCheckUnique(t *testing.T) {
 	for name, c := range map[string]struct {
-		second  plan.Plan
+		plan    plan.Plan
 		wantErr string // substring of the error; empty for success
 	}{
 		"different variables": {
-			second: plan.Plan{Env: []plan.Env{plan.LiteralEnv("SIZE", "1")}},
+			plan: plan.Plan{Env: []plan.Env{plan.LiteralEnv("SIZE", "1")}},
 		},
-		"same variable in two plans": {
-			second:  plan.Plan{Env: []plan.Env{plan.LiteralEnv("RANK", "1")}},
+		"same variable twice": {
+			plan:    plan.Plan{Env: []plan.Env{plan.LiteralEnv("RANK", "1")}},
 			wantErr: "env/RANK is planned twice",
 		},
-		"same label twice in one plan": {
-			second:  plan.Plan{PodLabels: []plan.Label{{Name: "l"}, {Name: "l"}}},
+		"same label twice": {
+			plan:    plan.Plan{PodLabels: []plan.Label{{Name: "l"}, {Name: "l"}}},
 			wantErr: "label/l is planned twice",
 		},
 		"label with the name of a variable": {
-			second: plan.Plan{PodLabels: []plan.Label{{Name: "RANK"}}},
+			plan: plan.Plan{PodLabels: []plan.Label{{Name: "RANK"}}},
 		},
-		"same resource twice in one plan": {
-			second:  plan.Plan{Resources: []plan.Resource{{Name: "r"}, {Name: "r"}}},
+		"same resource twice": {
+			plan:    plan.Plan{Resources: []plan.Resource{{Name: "r"}, {Name: "r"}}},
 			wantErr: "resource/r",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := injection.Merge(first, c.second)
+			c.plan.Env = append(c.plan.Env, plan.LiteralEnv("RANK", "0"))
+			err := injection.CheckUnique(&c.plan)
 			if got := fmt.Sprint(err); (err != nil) != (c.wantErr != "") || !strings.Contains(got, c.wantErr) {
-				t.Errorf("Merge() returned error %v, want an error with %q", err, c.wantErr)
+				t.Errorf("CheckUnique() returned error %v, want an error with %q", err, c.wantErr)
 			}
 		})
 	}

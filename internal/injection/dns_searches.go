@@ -31,7 +31,7 @@ func (p *podTemplate) removeDNSSearch(k key) {
 func (a *applier) applyDNSSearches() {
 	for _, domain := range a.plan.DNSSearches {
 		exists := a.pod.readDNSSearch(key{name: domain}) != nil
-		if decide(relate(exists, a.owns(KindDNSSearch, "", domain), true), plan.KeepUser) != write {
+		if decide(relate(exists, a.owns(kindDNSSearch, "", domain), true), plan.KeepUser) != write {
 			continue
 		}
 		if spec := &a.pod.template.Spec; !exists {
@@ -40,6 +40,6 @@ func (a *applier) applyDNSSearches() {
 			}
 			spec.DNSConfig.Searches = append(spec.DNSConfig.Searches, domain)
 		}
-		a.markApplied(KindDNSSearch, "", domain)
+		a.markApplied(kindDNSSearch, "", domain)
 	}
 }

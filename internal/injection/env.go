@@ -17,8 +17,8 @@ func (a *applier) receivesEnv(c *container) bool {
 	if !c.isInit {
 		return a.trainingNames[c.Name]
 	}
-	k := key{kind: KindInitContainer, name: c.Name}
-	return !a.owned[k] || slices.Contains(a.applied, k)
+	k := key{kind: kindInitContainer, name: c.Name}
+	return !a.owned[k] || a.record.has(k)
 }
 
 // plannedEnv returns the variables of a container. An init container of the plan gets only its own
@@ -63,17 +63,16 @@ func (a *applier) applyContainerEnv(c *container) {
 	a.checkUserEnv(c, planned) // before insertions change the indexes
 	written := slices.DeleteFunc(a.shareFields(c, planned), func(e corev1.EnvVar) bool { return !a.isWritable(c, e.Name) })
 	a.removeUnordered(c, written)
-	a.applied = slices.Grow(a.applied, len(written))
-	for i := range written {
-		a.markApplied(KindEnv, c.Name, written[i].Name)
-	}
 	if inFront {
 		c.moveInFront(append(a.findReferredEnv(c, planned, written), written...))
-		return
+	} else {
+		c.Env = slices.Grow(c.Env, len(written))
+		for i := range written {
+			c.setEnv(&written[i])
+		}
 	}
-	c.Env = slices.Grow(c.Env, len(written))
 	for i := range written {
-		c.setEnv(&written[i])
+		a.markApplied(KindEnv, c.Name, written[i].Name)
 	}
 }
 

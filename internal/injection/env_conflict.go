@@ -55,10 +55,9 @@ func (a *applier) reportEnv(o outcome, r relation, c envConflict) {
 // explainConflict returns the required value of a variable and the remedy.
 func (a *applier) explainConflict(c envConflict) (detail string, fix gang.Fix) {
 	e, text := c.planned, c.value().Text
-	if roles := a.suggestRoles(c); roles != "" {
+	if roles, other := a.suggestRoles(c); roles != "" {
 		return fmt.Sprintf("%s must be %s for a gang of only this workload; for a gang of this workload and %s, "+
-				"set the annotation %s: %q on both", e.Name, formatEnvValue(&e.EnvVar),
-				a.otherWorkload(), gang.AnnotationRoles, roles),
+				"set the annotation %s: %q on both", e.Name, formatEnvValue(&e.EnvVar), other, gang.AnnotationRoles, roles),
 			gang.NewAnnotationFix(a.workload, gang.AnnotationRoles, roles)
 	}
 	if a.isSeparateJob(c) {
@@ -72,11 +71,10 @@ func (a *applier) explainConflict(c envConflict) (detail string, fix gang.Fix) {
 		), gang.NewAnnotationFix(a.workload, gang.AnnotationNprocPerNode, number)
 	}
 	detail = e.Name + " must be " + formatEnvValue(&e.EnvVar) + " for this gang"
-	_, recorded := a.recorded[key{KindEnv, c.container.Name, e.Name}]
 	switch reason := a.explainAddress(e, text); {
 	case reason != "":
 		detail += ", but " + reason
-	case recorded:
+	case a.old.Has(KindEnv, c.container.Name, e.Name):
 		detail += ", but was changed after Rollcall injected it"
 	}
 	detail += "; remove the entry"
@@ -147,42 +145,29 @@ func (a *applier) literalNumbers(c envConflict, meanings ...plan.Meaning) []int6
 }
 
 // suggestRoles returns the value of [gang.AnnotationRoles] for a workload that seems to be one of two
-// workloads of a gang: train-worker next to train-master, or the reverse. It is empty without an
-// indication: an address in the other workload, or a world size that includes its pods.
-func (a *applier) suggestRoles(c envConflict) string {
-	single, many := a.gang.Framework.LeaderRole(), a.gang.Framework.DefaultRole
-	if single == "" || len(a.gang.Members) > 1 || a.otherWorkload() == "" {
-		return ""
+// workloads of a gang, and the name of the other: train-worker next to train-master, or the reverse. Both are empty
+// without an indication: an address in the other workload, or a world size that includes its pods.
+func (a *applier) suggestRoles(c envConflict) (roles, other string) {
+	single, many, workload := a.gang.Framework.LeaderRole(), a.gang.Framework.DefaultRole, a.gang.WorkloadName
+	if single == "" || len(a.gang.Members) > 1 {
+		return "", ""
 	}
 	world, err := strconv.ParseInt(c.value().Text, 10, 32)
 	isWorldSize := c.planned.Meaning == plan.WorldSize && err == nil && world <= gang.MaxPods
-	isOtherHost := c.planned.Meaning == plan.Address && strings.HasPrefix(c.value().Text, a.otherWorkload())
-	workers := int64(a.gang.Size)
-	switch {
-	case a.isNamedAfter(single) && isWorldSize && a.gang.Size == 1 && world > 1:
-		workers = world - 1
-	case a.isNamedAfter(many) && (isWorldSize && world == workers+1 || isOtherHost):
-	default:
-		return ""
+	format := func(workers int64) string { return fmt.Sprintf("%s=1,%s=%d", single, many, workers) }
+	if gangName, isLeader := strings.CutSuffix(workload, "-"+single); isLeader {
+		if isWorldSize && a.gang.Size == 1 && world > 1 {
+			return format(world - 1), gang.MemberName(gangName, many)
+		}
+		return "", ""
 	}
-	return fmt.Sprintf("%s=1,%s=%d", single, many, workers)
-}
-
-// otherWorkload returns the name of the other workload of a gang of a leader and workers; empty if the
-// workload is not named after one of the two roles.
-func (a *applier) otherWorkload() string {
-	single, many := a.gang.Framework.LeaderRole(), a.gang.Framework.DefaultRole
-	switch {
-	case a.isNamedAfter(single):
-		return strings.TrimSuffix(a.gang.WorkloadName, single) + many
-	case a.isNamedAfter(many):
-		return strings.TrimSuffix(a.gang.WorkloadName, many) + single
+	gangName, isWorker := strings.CutSuffix(workload, "-"+many)
+	other, workers := gang.MemberName(gangName, single), int64(a.gang.Size)
+	isOtherHost := c.planned.Meaning == plan.Address && strings.HasPrefix(c.value().Text, other)
+	if isWorker && (isWorldSize && world == workers+1 || isOtherHost) {
+		return format(workers), other
 	}
-	return ""
-}
-
-func (a *applier) isNamedAfter(role string) bool {
-	return strings.HasSuffix(a.gang.WorkloadName, "-"+role)
+	return "", ""
 }
 
 // formatEnvValue returns the value of a variable for a message.

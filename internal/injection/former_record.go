@@ -9,17 +9,17 @@ import (
 // for each kind. This build reads the form, and the next release can delete this file.
 var formerKinds = map[string]string{
 	"env":                        KindEnv,
-	"mounts":                     KindMount,
+	"mounts":                     kindMount,
 	"resources":                  KindResource,
-	"inherited":                  KindInherited,
-	"initContainers":             KindInitContainer,
-	"commands":                   KindCommand,
+	"inherited":                  kindInherited,
+	"initContainers":             kindInitContainer,
+	"commands":                   kindCommand,
 	"restartRules":               KindRestartRules,
-	"terminationMessagePolicies": KindTerminationMessagePolicy,
+	"terminationMessagePolicies": kindTerminationMessagePolicy,
 	"volumes":                    KindVolume,
-	"sizeLimits":                 KindSizeLimit,
-	"labels":                     KindLabel,
-	"dnsSearches":                KindDNSSearch,
+	"sizeLimits":                 kindSizeLimit,
+	"labels":                     kindLabel,
+	"dnsSearches":                kindDNSSearch,
 	"fields":                     KindField,
 }
 

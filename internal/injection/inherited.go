@@ -54,12 +54,12 @@ var inheritedFields = []inheritedField{
 func (a *applier) applyInherited(c *container, planned *corev1.Container) {
 	for _, f := range inheritedFields {
 		isSame := equality.Semantic.DeepEqual(f.read(c.Container), f.read(planned))
-		isOwned := !isSame && a.owns(KindInherited, c.Name, f.name)
+		isOwned := !isSame && a.owns(kindInherited, c.Name, f.name)
 		if decide(relate(true, isOwned, isSame), plan.KeepUser) == write {
 			f.copy(c.Container, planned)
 		}
 		if isOwned || isSame {
-			a.markApplied(KindInherited, c.Name, f.name)
+			a.markApplied(kindInherited, c.Name, f.name)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (a *applier) applyInitContainers() {
 		if existing != nil && a.plan.InitContainers[i].Image != "" {
 			planned.Image, planned.ImagePullPolicy = existing.Image, existing.ImagePullPolicy
 		}
-		isOwned := a.owns(KindInitContainer, "", planned.Name)
+		isOwned := a.owns(kindInitContainer, "", planned.Name)
 		isSame := existing != nil && existing.isInit &&
 			equality.Semantic.DeepEqual(newInitContainerValue(existing.Container), value)
 		switch decide(relate(existing != nil, isOwned || isSame, isSame), plan.Required) {
@@ -75,7 +75,7 @@ func (a *applier) applyInitContainers() {
 				existing.Command, existing.Args, existing.RestartPolicy = value.Command, value.Args, value.RestartPolicy
 			}
 		}
-		a.markApplied(KindInitContainer, "", planned.Name)
+		a.markApplied(kindInitContainer, "", planned.Name)
 		c := a.pod.containersByName[planned.Name]
 		a.applyInherited(c, &planned)
 		for _, m := range planned.VolumeMounts {
@@ -86,7 +86,7 @@ func (a *applier) applyInitContainers() {
 
 // denyInitContainer reports a container with the name of a planned init container.
 func (a *applier) denyInitContainer(existing *container, planned *corev1.Container) {
-	if _, recorded := a.recorded[key{KindInitContainer, "", planned.Name}]; !recorded || !existing.isInit {
+	if !a.old.Has(kindInitContainer, "", planned.Name) || !existing.isInit {
 		object := "container"
 		if existing.isInit {
 			object = "init container"
@@ -116,13 +116,13 @@ func (a *applier) applyInitContainerMount(c *container, planned corev1.VolumeMou
 	if i >= 0 {
 		isSame = newMountValue(&c.VolumeMounts[i]) == newMountValue(&planned)
 	}
-	isOwned := isSame || a.owns(KindMount, c.Name, planned.MountPath)
+	isOwned := isSame || a.owns(kindMount, c.Name, planned.MountPath)
 	if decide(relate(i >= 0, isOwned, isSame), plan.Required) == deny {
 		a.denyChanged(c.path.Child("volumeMounts").Index(i), c.VolumeMounts[i].Name, c.path, "init container")
 		return
 	}
 	c.setMount(i, planned)
-	a.markApplied(KindMount, c.Name, planned.MountPath)
+	a.markApplied(kindMount, c.Name, planned.MountPath)
 }
 
 // buildInitContainer sets the defaults of the API server, so that a second admission sees no

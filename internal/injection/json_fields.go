@@ -21,13 +21,15 @@ type jsonField struct {
 
 var jsonFieldCache sync.Map // of reflect.Type to []jsonField
 
-// jsonFieldsOf returns the encoded fields of a struct type. API types have a name in the tag of each
-// field, except for inline fields.
+var marshalerType = reflect.TypeFor[json.Marshaler]()
+
+// jsonFieldsOf returns the encoded fields of a struct type; nil for a type with its own encoding, such as a quantity.
+// API types have a name in the tag of each field, except for inline fields.
 func jsonFieldsOf(t reflect.Type) []jsonField {
 	if cached, ok := jsonFieldCache.Load(t); ok {
 		return cached.([]jsonField)
 	}
-	var fields []jsonField
+	fields := []jsonField{}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -42,6 +44,9 @@ func jsonFieldsOf(t reflect.Type) []jsonField {
 			scalar:   isScalar(f.Type),
 		})
 	}
+	if reflect.PointerTo(t).Implements(marshalerType) { // which has the methods of t, too
+		fields = nil
+	}
 	jsonFieldCache.Store(t, fields)
 	return fields
 }
@@ -55,21 +60,7 @@ func isScalar(t reflect.Type) bool {
 	}
 }
 
-var marshalerType = reflect.TypeFor[json.Marshaler]()
-
-var plainStructCache sync.Map // of reflect.Type to bool
-
-// isPlainStruct reports whether a value is a struct that is encoded by its fields. Quantities and
-// times, for example, have their own encoding.
+// isPlainStruct reports whether a value is a struct that is encoded by its fields.
 func isPlainStruct(v reflect.Value) bool {
-	if v.Kind() != reflect.Struct {
-		return false
-	}
-	t := v.Type()
-	if cached, ok := plainStructCache.Load(t); ok {
-		return cached.(bool)
-	}
-	isPlain := !t.Implements(marshalerType) && !reflect.PointerTo(t).Implements(marshalerType)
-	plainStructCache.Store(t, isPlain)
-	return isPlain
+	return v.Kind() == reflect.Struct && jsonFieldsOf(v.Type()) != nil
 }

@@ -2,13 +2,12 @@ package injection
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/plan"
 )
 
-// Names of the values of kind [KindPodField].
+// Names of the values of kind [kindPodField].
 const (
 	podFieldSchedulerName   = "schedulerName"
 	podFieldSchedulingGroup = "schedulingGroup"
@@ -48,22 +47,21 @@ func (p *podTemplate) setPodField(name, value string) {
 
 // applyPlacement sets what the pods need from their scheduler. A value of the user stays, with a warning.
 func (a *applier) applyPlacement() {
-	a.applyPodField(podFieldSchedulerName, a.plan.SchedulerName, templatePath.Child("spec", "schedulerName"))
-	a.applyPodField(podFieldSchedulingGroup, a.plan.SchedulingGroup,
-		templatePath.Child("spec", "schedulingGroup", "podGroupName"))
+	a.applyPodField(podFieldSchedulerName, a.plan.SchedulerName, "schedulerName")
+	a.applyPodField(podFieldSchedulingGroup, a.plan.SchedulingGroup, "schedulingGroup", "podGroupName")
 }
 
-func (a *applier) applyPodField(name, planned string, path *field.Path) {
+func (a *applier) applyPodField(name, planned string, path ...string) {
 	if planned == "" {
 		return
 	}
 	existing := a.pod.readPodField(key{name: name})
-	relation := relate(existing != nil, a.owns(KindPodField, "", name), existing == planned)
+	relation := relate(existing != nil, a.owns(kindPodField, "", name), existing == planned)
 	switch o := decide(relation, plan.Warn); o {
 	case write:
 		a.pod.setPodField(name, planned)
-		a.markApplied(KindPodField, "", name)
+		a.markApplied(kindPodField, "", name)
 	default:
-		a.remark(o, path, "keeping your value %q; Rollcall would set %q", existing, planned)
+		a.remark(o, templatePath.Child("spec", path...), "keeping your value %q; Rollcall would set %q", existing, planned)
 	}
 }

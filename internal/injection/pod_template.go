@@ -5,8 +5,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// templatePath is the path of the pod template in both kinds of workloads.
-var templatePath = field.NewPath("spec", "template")
+// Paths of the pod template in both kinds of workloads, and of its metadata.
+var (
+	templatePath    = field.NewPath("spec", "template")
+	labelsPath      = templatePath.Child("metadata", "labels")
+	annotationsPath = templatePath.Child("metadata", "annotations")
+)
 
 // podTemplate is a view of a pod template with an index of its containers.
 type podTemplate struct {

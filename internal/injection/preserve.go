@@ -68,10 +68,10 @@ func restoreMetadata(old, updated *appsv1.StatefulSet) {
 
 // preserveImmutableFields copies the immutable fields that admission set.
 func preserveImmutableFields(old, updated *appsv1.StatefulSet, record *Record) {
-	if record.field(fieldServiceName) != "" && updated.Spec.ServiceName == "" {
+	if record.Values[fieldServiceName] != "" && updated.Spec.ServiceName == "" {
 		updated.Spec.ServiceName = old.Spec.ServiceName
 	}
-	if record.field(fieldPodManagementPolicy) != "" {
+	if record.Values[fieldPodManagementPolicy] != "" {
 		updated.Spec.PodManagementPolicy = old.Spec.PodManagementPolicy
 	}
 }
@@ -81,7 +81,7 @@ func preserveImmutableFields(old, updated *appsv1.StatefulSet, record *Record) {
 func extractUserInputs(set *appsv1.StatefulSet, record *Record) (text string, hasInjection bool, err error) {
 	template := set.Spec.Template.DeepCopy()
 	pod := newPodTemplate(template)
-	unmodified := record.findUnmodified(pod)
+	unmodified, hasInjection := record.findUnmodified(newDigester(pod))
 	for k := range unmodified {
 		targets[k.kind].remove(pod, k)
 	}
@@ -105,7 +105,7 @@ func extractUserInputs(set *appsv1.StatefulSet, record *Record) (text string, ha
 	if err != nil {
 		return "", false, fmt.Errorf("encoding the inputs of StatefulSet %s: %w", set.Name, err)
 	}
-	return string(encoded), len(unmodified) == len(record.digests()), nil
+	return string(encoded), hasInjection, nil
 }
 
 func nilIfEmpty[T any](list []T) []T {

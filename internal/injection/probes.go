@@ -31,12 +31,7 @@ func (c *container) readProbe(name string) any {
 
 func (c *container) removeProbe(name string) { *c.findProbe(name) = nil }
 
-// applyProbes sets the probes of the plan. A probe of the user stays, with a warning.
-func (a *applier) applyProbes(c *container) {
-	a.applyProbe(c, probeLiveness, a.plan.LivenessProbe)
-	a.applyProbe(c, probeReadiness, a.plan.ReadinessProbe)
-}
-
+// applyProbe sets a probe of the plan. A probe of the user stays, with a warning.
 func (a *applier) applyProbe(c *container, name string, planned *corev1.Probe) {
 	if planned == nil {
 		return

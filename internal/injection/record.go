@@ -83,6 +83,14 @@ func (r *Record) hasSizeOf(text string) bool {
 	return len(found) == 1 && found[0] == fmt.Sprintf(`"replicas":%d`, r.Replicas)
 }
 
+// RecordedSize returns the size in the record of a StatefulSet; 0 without a size or without a valid record.
+func RecordedSize(w gang.Workload) int32 {
+	if record, err := ReadRecord(w); err == nil && record != nil {
+		return record.Replicas
+	}
+	return 0
+}
+
 // ForgetSize removes the size from the record of a new StatefulSet without replicas. The size in a copied
 // record is not one that the StatefulSet had, and Rollcall scales a StatefulSet only to its former size.
 // An invalid record stays, and [Apply] denies it.
@@ -136,13 +144,18 @@ func (r *Record) WriteTo(w gang.Workload) error {
 }
 
 // Has reports whether the record contains a value. The container is empty for values of the pod and of the
-// workload. The name is empty if a container has only one value of the kind.
-func (r *Record) Has(kind, container, name string) bool {
-	_, ok := r.Values[key{kind, container, name}.String()]
+// workload. The name is empty if a container has only one value of the kind. A nil record has no values.
+func (r *Record) Has(kind, container, name string) bool { return r.has(key{kind, container, name}) }
+
+func (r *Record) has(k key) bool {
+	if r == nil {
+		return false
+	}
+	_, ok := r.Values[k.String()]
 	return ok
 }
 
-// ByName returns the recorded values of a kind of the pod or of the workload, by name. A nil record has none.
+// ByName returns the recorded values of a kind of the pod or of the workload, by name. A nil record has no values.
 func (r *Record) ByName(kind string) map[string]string {
 	values := map[string]string{}
 	if r == nil {
@@ -156,26 +169,12 @@ func (r *Record) ByName(kind string) map[string]string {
 	return values
 }
 
-// hasKind reports whether the record contains a value of a kind.
-func (r *Record) hasKind(kind string) bool {
-	for text := range r.Values {
-		if strings.HasPrefix(text, kind+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-// field returns the recorded value of a field of the workload; empty if the record does not have it.
-func (r *Record) field(name string) string {
-	return r.Values[key{kind: KindField, name: name}.String()]
-}
-
 // TrainingContainers returns the names of the containers of a pod template that have recorded variables,
 // in the order of the template. Init containers are not included.
 func (r *Record) TrainingContainers(template *corev1.PodTemplateSpec) []string {
 	withEnv := map[string]bool{}
-	for k := range r.digests() {
+	for text := range r.Values {
+		k, _ := parseKey(text)
 		withEnv[k.container] = withEnv[k.container] || k.kind == KindEnv
 	}
 	var names []string
@@ -187,26 +186,19 @@ func (r *Record) TrainingContainers(template *corev1.PodTemplateSpec) []string {
 	return names
 }
 
-// digests returns the digests of the recorded targets.
-func (r *Record) digests() map[key]string {
-	digests := make(map[key]string, len(r.Values))
+// findUnmodified returns the recorded targets that still have the recorded values, and whether these are all targets.
+func (r *Record) findUnmodified(d *digester) (unmodified map[key]bool, isComplete bool) {
+	unmodified, isComplete = map[key]bool{}, true
 	for text, digest := range r.Values {
-		if k, ok := parseKey(text); ok {
-			digests[k] = digest
-		}
-	}
-	return digests
-}
-
-// findUnmodified returns the recorded targets that still have the recorded values.
-func (r *Record) findUnmodified(p *podTemplate) map[key]bool {
-	unmodified, digester := map[key]bool{}, newDigester(p)
-	for k, digest := range r.digests() {
-		if digester.matches(k, digest) {
+		k, isTarget := parseKey(text)
+		switch {
+		case isTarget && d.matches(k, digest):
 			unmodified[k] = true
+		case isTarget:
+			isComplete = false
 		}
 	}
-	return unmodified
+	return unmodified, isComplete
 }
 
 // CurrentValue is the state of a recorded value in a workload.
@@ -224,8 +216,8 @@ func (r *Record) ReadCurrent(w gang.Workload) (map[string]CurrentValue, error) {
 		return nil, fmt.Errorf("reading the fields of %s %s: %w", w.Kind(), w.Meta().Name, err)
 	}
 	pod := newPodTemplate(w.Template())
-	unmodified := r.findUnmodified(pod)
-	unmodified[key{kind: KindLabel, name: gang.LabelAttempt}] = true // each restart changes it
+	unmodified, _ := r.findUnmodified(newDigester(pod))
+	unmodified[key{kind: kindLabel, name: gang.LabelAttempt}] = true // each restart changes it
 	values := make(map[string]CurrentValue, len(r.Values))
 	for text, recorded := range r.Values {
 		if k, isTarget := parseKey(text); isTarget {
@@ -253,7 +245,8 @@ func readField(tree map[string]any, path, recorded string) CurrentValue {
 
 // IsUnmodified reports whether all recorded targets of w still have the recorded values.
 func (r *Record) IsUnmodified(w gang.Workload) bool {
-	return len(r.findUnmodified(newPodTemplate(w.Template()))) == len(r.digests())
+	_, isUnmodified := r.findUnmodified(newDigester(newPodTemplate(w.Template())))
+	return isUnmodified
 }
 
 // SetKey sets a key of a map that can be nil.

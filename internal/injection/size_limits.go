@@ -48,7 +48,7 @@ func withoutSizeLimit(v *corev1.Volume) corev1.Volume {
 func (a *applier) applySizeLimit(v *corev1.Volume, planned *resource.Quantity) {
 	existing := sizeLimit(v)
 	isSame := existing != nil && planned != nil && existing.Cmp(*planned) == 0
-	o := decide(relate(existing != nil, a.owns(KindSizeLimit, "", v.Name), isSame), plan.Warn)
+	o := decide(relate(existing != nil, a.owns(kindSizeLimit, "", v.Name), isSame), plan.Warn)
 	if o == warn {
 		wanted := "no limit"
 		if planned != nil {
@@ -62,6 +62,6 @@ func (a *applier) applySizeLimit(v *corev1.Volume, planned *resource.Quantity) {
 		setSizeLimit(v, planned)
 	}
 	if planned != nil {
-		a.markApplied(KindSizeLimit, "", v.Name)
+		a.markApplied(kindSizeLimit, "", v.Name)
 	}
 }

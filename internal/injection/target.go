@@ -11,21 +11,21 @@ import (
 // Kinds of the values in a [Record]. The names of their values are in parentheses.
 const (
 	KindEnv                      = "env"                      // of a container (variable)
-	KindMount                    = "mount"                    // of a container (path)
+	kindMount                    = "mount"                    // of a container (path)
 	KindResource                 = "resource"                 // of a container (resource)
-	KindInherited                = "inherited"                // of an init container of the plan (field)
-	KindCommand                  = "command"                  // of a container
+	kindInherited                = "inherited"                // of an init container of the plan (field)
+	kindCommand                  = "command"                  // of a container
 	KindRestartRules             = "restartRules"             // of a container
-	KindTerminationMessagePolicy = "terminationMessagePolicy" // of a container
+	kindTerminationMessagePolicy = "terminationMessagePolicy" // of a container
 	KindProbe                    = "probe"                    // of a container (liveness or readiness)
-	KindInitContainer            = "initContainer"            // of the pod (container)
+	kindInitContainer            = "initContainer"            // of the pod (container)
 	KindVolume                   = "volume"                   // of the pod (volume)
-	KindSizeLimit                = "sizeLimit"                // of the pod (volume)
-	KindLabel                    = "label"                    // of the pod (label)
-	KindAnnotation               = "annotation"               // of the pod (annotation)
-	KindPodField                 = "podField"                 // of the pod (path below template.spec)
-	KindDNSSearch                = "dnsSearch"                // of the pod (domain)
-	KindToleration               = "toleration"               // of the pod (key and effect of the taint)
+	kindSizeLimit                = "sizeLimit"                // of the pod (volume)
+	kindLabel                    = "label"                    // of the pod (label)
+	kindAnnotation               = "annotation"               // of the pod (annotation)
+	kindPodField                 = "podField"                 // of the pod (path below template.spec)
+	kindDNSSearch                = "dnsSearch"                // of the pod (domain)
+	kindToleration               = "toleration"               // of the pod (key and effect of the taint)
 	KindField                    = "field"                    // of the workload (path below spec)
 )
 
@@ -43,24 +43,24 @@ type target struct {
 // targets are all kinds. The functions that set the values are those that decide about them.
 var targets = map[string]target{
 	KindEnv:                      newContainerTarget((*container).readEnv, (*container).removeEnv),
-	KindMount:                    newContainerTarget((*container).readMount, (*container).removeMount),
+	kindMount:                    newContainerTarget((*container).readMount, (*container).removeMount),
 	KindResource:                 newContainerTarget((*container).readResource, (*container).removeResource),
-	KindInherited:                newContainerTarget((*container).readInherited, (*container).keepInherited),
-	KindCommand:                  newContainerTarget((*container).readCommand, (*container).removeCommand),
+	kindInherited:                newContainerTarget((*container).readInherited, (*container).keepInherited),
+	kindCommand:                  newContainerTarget((*container).readCommand, (*container).removeCommand),
 	KindRestartRules:             newContainerTarget((*container).readRestartRules, (*container).removeRestartRules),
-	KindTerminationMessagePolicy: newContainerTarget((*container).readMessagePolicy, (*container).removeMessagePolicy),
+	kindTerminationMessagePolicy: newContainerTarget((*container).readMessagePolicy, (*container).removeMessagePolicy),
 	KindProbe:                    newContainerTarget((*container).readProbe, (*container).removeProbe),
-	KindInitContainer: {
+	kindInitContainer: {
 		get: (*podTemplate).readInitContainer, getFormer: (*podTemplate).readFormerInitContainer,
 		remove: (*podTemplate).removeInitContainer,
 	},
 	KindVolume:     {get: (*podTemplate).readVolume, remove: (*podTemplate).removeVolume},
-	KindSizeLimit:  {get: (*podTemplate).readSizeLimit, remove: (*podTemplate).removeSizeLimit},
-	KindLabel:      {get: (*podTemplate).readLabel, remove: (*podTemplate).removeLabel},
-	KindAnnotation: {get: (*podTemplate).readAnnotation, remove: (*podTemplate).removeAnnotation},
-	KindPodField:   {get: (*podTemplate).readPodField, remove: (*podTemplate).removePodField},
-	KindDNSSearch:  {get: (*podTemplate).readDNSSearch, remove: (*podTemplate).removeDNSSearch},
-	KindToleration: {get: (*podTemplate).readToleration, remove: (*podTemplate).removeToleration},
+	kindSizeLimit:  {get: (*podTemplate).readSizeLimit, remove: (*podTemplate).removeSizeLimit},
+	kindLabel:      newMapTarget(func(p *podTemplate) map[string]string { return p.template.Labels }),
+	kindAnnotation: newMapTarget(func(p *podTemplate) map[string]string { return p.template.Annotations }),
+	kindPodField:   {get: (*podTemplate).readPodField, remove: (*podTemplate).removePodField},
+	kindDNSSearch:  {get: (*podTemplate).readDNSSearch, remove: (*podTemplate).removeDNSSearch},
+	kindToleration: {get: (*podTemplate).readToleration, remove: (*podTemplate).removeToleration},
 }
 
 // newContainerTarget returns a kind of values of containers. A container that does not exist has no values.
@@ -78,6 +78,19 @@ func newContainerTarget(get func(c *container, name string) any, remove func(c *
 				remove(c, k.name)
 			}
 		},
+	}
+}
+
+// newMapTarget returns a kind of values in a map.
+func newMapTarget(values func(p *podTemplate) map[string]string) target {
+	return target{
+		get: func(p *podTemplate, k key) any {
+			if value, ok := values(p)[k.name]; ok {
+				return value
+			}
+			return nil
+		},
+		remove: func(p *podTemplate, k key) { delete(values(p), k.name) },
 	}
 }
 

@@ -2,6 +2,7 @@ package injection
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -13,8 +14,10 @@ func tolerationName(t corev1.Toleration) string { return t.Key + ":" + string(t.
 
 // findToleration returns the index of a toleration; -1 without it.
 func (p *podTemplate) findToleration(name string) int {
-	hasName := func(t corev1.Toleration) bool { return tolerationName(t) == name }
-	return slices.IndexFunc(p.template.Spec.Tolerations, hasName)
+	key, effect, _ := strings.Cut(name, ":")
+	return slices.IndexFunc(p.template.Spec.Tolerations, func(t corev1.Toleration) bool {
+		return t.Key == key && string(t.Effect) == effect
+	})
 }
 
 func (p *podTemplate) readToleration(k key) any {
@@ -25,17 +28,18 @@ func (p *podTemplate) readToleration(k key) any {
 }
 
 func (p *podTemplate) removeToleration(k key) {
-	spec := &p.template.Spec
-	spec.Tolerations = nilIfEmpty(slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool {
-		return tolerationName(t) == k.name
-	}))
+	if i := p.findToleration(k.name); i >= 0 {
+		spec := &p.template.Spec
+		spec.Tolerations = nilIfEmpty(slices.Delete(spec.Tolerations, i, i+1))
+	}
 }
 
 // applyTolerations adds the tolerations of the plan unless the user tolerates the taint. A StatefulSet that an earlier
 // build injected without tolerations stays without them, because a resize of an elastic gang must not replace all of
 // its pods.
-func (a *applier) applyTolerations(old *Record) {
-	if a.workload.StatefulSet != nil && old != nil && !old.hasKind(KindToleration) {
+func (a *applier) applyTolerations() {
+	isInjected := a.old != nil && len(a.old.Values) > 0 // a policy may have set defaults before the injection
+	if a.workload.StatefulSet != nil && isInjected && len(a.old.ByName(kindToleration)) == 0 {
 		return
 	}
 	for _, t := range a.plan.Tolerations {
@@ -44,7 +48,7 @@ func (a *applier) applyTolerations(old *Record) {
 			hasKey := o.Key == t.Key || o.Key == "" && o.Operator == corev1.TolerationOpExists
 			return hasKey && (o.Effect == t.Effect || o.Effect == "")
 		})
-		isOwned := a.owns(KindToleration, "", name)
+		isOwned := a.owns(kindToleration, "", name)
 		if decide(relate(exists, isOwned, false), plan.KeepUser) != write {
 			continue
 		}
@@ -53,6 +57,6 @@ func (a *applier) applyTolerations(old *Record) {
 		} else {
 			a.pod.template.Spec.Tolerations = append(a.pod.template.Spec.Tolerations, t)
 		}
-		a.markApplied(KindToleration, "", name)
+		a.markApplied(kindToleration, "", name)
 	}
 }

@@ -31,7 +31,8 @@ func TestTolerationsAreReplaced(t *testing.T) {
 }
 
 // TestTolerationsOfEarlierBuild checks that a resize does not add tolerations to a StatefulSet that an earlier build
-// injected without them. All pods of an elastic gang would be replaced.
+// injected without them. All pods of an elastic gang would be replaced. A new StatefulSet with a default of a policy
+// has a record before its injection.
 func TestTolerationsOfEarlierBuild(t *testing.T) {
 	newSet := func() gang.Workload {
 		set := &appsv1.StatefulSet{
@@ -46,15 +47,23 @@ func TestTolerationsOfEarlierBuild(t *testing.T) {
 		return gang.Workload{StatefulSet: set}
 	}
 	for _, c := range []struct {
-		name  string
-		first plan.Plan
-		want  int
+		name   string
+		record string
+		first  plan.Plan
+		want   int
 	}{
 		{name: "injected without tolerations", first: newLabelPlan(plan.Required)},
 		{name: "injected with tolerations", first: newTolerationPlan(30), want: 1},
+		{
+			name: "new with a default of a policy", record: `{"injector":"","defaults":{"priorityClassName":"policy:a"}}`,
+			first: newTolerationPlan(30), want: 1,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newSet()
+			if c.record != "" {
+				w.Meta().Annotations[gang.AnnotationInjected] = c.record
+			}
 			for _, p := range []plan.Plan{c.first, newTolerationPlan(30)} {
 				if _, denials := applyTo(t, w, p); len(denials) > 0 {
 					t.Fatal(denials.ErrorList().ToAggregate())

@@ -97,13 +97,13 @@ func (a *applier) applyMount(c *container, planned corev1.VolumeMount, policy pl
 	if i >= 0 {
 		existing = c.VolumeMounts[i]
 	}
-	isOwned, isSame := a.owns(KindMount, c.Name, planned.MountPath), existing.Name == planned.Name
+	isOwned, isSame := a.owns(kindMount, c.Name, planned.MountPath), existing.Name == planned.Name
 	switch o := decide(relate(i >= 0, isOwned, isSame), policy); o {
 	case keep:
 		return isSame
 	case write:
 		c.setMount(i, planned)
-		a.markApplied(KindMount, c.Name, planned.MountPath)
+		a.markApplied(kindMount, c.Name, planned.MountPath)
 		return true
 	case deny:
 		a.deny(field.Invalid(c.mountPath(i), existing.MountPath,
@@ -124,8 +124,7 @@ func (a *applier) applyVolume(v *plan.Volume) {
 	if existing != nil && existing.Image != nil && v.Image != nil {
 		v.Image = existing.Image.DeepCopy() // a new release must not change the pods of a running gang
 	}
-	_, recorded := a.recorded[key{KindVolume, "", v.Name}]
-	isOwned, isSame := a.owns(KindVolume, "", v.Name), false
+	recorded, isOwned, isSame := a.old.Has(KindVolume, "", v.Name), a.owns(KindVolume, "", v.Name), false
 	switch {
 	case existing == nil:
 	case recorded:
@@ -134,11 +133,11 @@ func (a *applier) applyVolume(v *plan.Volume) {
 	default:
 		isSame = equality.Semantic.DeepEqual(*existing, v.Volume)
 	}
-	volumePath := templatePath.Child("spec", "volumes").Key(v.Name)
 	switch decide(relate(existing != nil, isOwned, isSame), plan.Required) {
 	case keep:
 		return // the volume belongs to the user
 	case deny:
+		volumePath := templatePath.Child("spec", "volumes").Key(v.Name)
 		if recorded {
 			a.denyChanged(volumePath, v.Name, volumePath, "volume")
 		} else {

@@ -15,19 +15,19 @@ import (
 	"rollcall.training/plan"
 )
 
-// Paths below spec of the fields that a [Record] contains.
+// The fields in a [Record]: their paths below spec.
 const (
-	fieldBackoffLimit         = "backoffLimit"
-	fieldBackoffLimitPerIndex = "backoffLimitPerIndex"
-	fieldMaxFailedIndexes     = "maxFailedIndexes"
-	fieldCompletionMode       = "completionMode"
-	fieldCompletions          = "completions"
-	fieldParallelism          = "parallelism"
-	fieldSuccessPolicy        = "successPolicy"
-	fieldPodManagementPolicy  = "podManagementPolicy"
-	fieldServiceName          = "serviceName"
-	fieldSubdomain            = "template.spec.subdomain"
-	fieldEnableServiceLinks   = "template.spec.enableServiceLinks"
+	fieldBackoffLimit         = KindField + "/backoffLimit"
+	fieldBackoffLimitPerIndex = KindField + "/backoffLimitPerIndex"
+	fieldMaxFailedIndexes     = KindField + "/maxFailedIndexes"
+	fieldCompletionMode       = KindField + "/completionMode"
+	fieldCompletions          = KindField + "/completions"
+	fieldParallelism          = KindField + "/parallelism"
+	fieldSuccessPolicy        = KindField + "/successPolicy"
+	fieldPodManagementPolicy  = KindField + "/podManagementPolicy"
+	fieldServiceName          = KindField + "/serviceName"
+	fieldSubdomain            = KindField + "/template.spec.subdomain"
+	fieldEnableServiceLinks   = KindField + "/template.spec.enableServiceLinks"
 )
 
 // firstIndex is the index of the first pod in a successPolicy.
@@ -82,22 +82,26 @@ func (a *applier) applyJobFields(job *batchv1.Job) {
 // applyField sets and records a field if it is absent.
 func applyField[T any](a *applier, name string, to *T, planned T, isAbsent bool) {
 	if decide(relate(!isAbsent, false, false), plan.KeepUser) == write {
-		*to, a.fields[name] = planned, fmt.Sprint(reflect.Indirect(reflect.ValueOf(planned)))
+		*to, a.record.Values[name] = planned, fmt.Sprint(reflect.Indirect(reflect.ValueOf(planned)))
 	}
 }
 
 // applySuccessPolicy completes a Job with its first pod if the plan requires it. Otherwise it removes the
 // policy of an earlier admission, for example from a saved manifest with a new success-policy.
 func (a *applier) applySuccessPolicy(job *batchv1.Job) {
-	planned := &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To(firstIndex)}}}
-	isOwn := a.fields[fieldSuccessPolicy] != "" && equality.Semantic.DeepEqual(job.Spec.SuccessPolicy, planned)
+	isOwn := a.record.Values[fieldSuccessPolicy] != "" &&
+		equality.Semantic.DeepEqual(job.Spec.SuccessPolicy, newFirstPodPolicy())
 	switch relation := relate(job.Spec.SuccessPolicy != nil, isOwn, false); {
 	case a.plan.CompleteWithFirstPod && decide(relation, plan.KeepUser) == write:
-		job.Spec.SuccessPolicy, a.fields[fieldSuccessPolicy] = planned, firstIndex
+		job.Spec.SuccessPolicy, a.record.Values[fieldSuccessPolicy] = newFirstPodPolicy(), firstIndex
 	case !a.plan.CompleteWithFirstPod && isOwn:
 		job.Spec.SuccessPolicy = nil
-		delete(a.fields, fieldSuccessPolicy)
+		delete(a.record.Values, fieldSuccessPolicy)
 	}
+}
+
+func newFirstPodPolicy() *batchv1.SuccessPolicy {
+	return &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To(firstIndex)}}}
 }
 
 // ClearDerivedNames removes the names that an earlier admission derived from the name of the gang. It
@@ -108,9 +112,9 @@ func ClearDerivedNames(w gang.Workload) {
 	if err != nil || r == nil {
 		return
 	}
-	clearIfRecorded(&w.Template().Spec.Subdomain, r.field(fieldSubdomain))
+	clearIfRecorded(&w.Template().Spec.Subdomain, r.Values[fieldSubdomain])
 	if w.StatefulSet != nil {
-		clearIfRecorded(&w.StatefulSet.Spec.ServiceName, r.field(fieldServiceName))
+		clearIfRecorded(&w.StatefulSet.Spec.ServiceName, r.Values[fieldServiceName])
 	}
 }
 

@@ -10,7 +10,7 @@
 //     It also warns the user of an existing Job about changes that have no effect.
 //   - [PodRankHandler] sets the rank label of a pod. Only API servers without
 //     MutatingAdmissionPolicy need this endpoint.
-//   - [JobUpdateHandler] denies an update of a Job that makes a violation of the policy worse.
+//   - [Validator.JudgeJobUpdate] denies an update of a Job that makes a violation of the policy worse.
 //   - The handler in [Options].PolicyFile validates the policy itself (internal/policy/configmap).
 //
 // The webhook configurations (charts/rollcall) select the objects with objectSelector and

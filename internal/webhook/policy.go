@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -70,11 +69,6 @@ func (p *PolicyEnforcer) applyDefaults(ctx context.Context, w gang.Workload) (ga
 		return nil, err
 	}
 	return current.ApplyDefaults(w, namespace)
-}
-
-// admitNew returns the response for a new workload.
-func (p *PolicyEnforcer) admitNew(ctx context.Context, s subject) admission.Response {
-	return p.admit(ctx, s, nil)
 }
 
 // admitUpdate returns the response for an update. Only what the update makes worse is denied, so that
@@ -284,28 +278,4 @@ func (f findings) auditAnnotations() map[string]string {
 		annotations[key] = strings.Join(rules, ",")
 	}
 	return annotations
-}
-
-// JobUpdateHandler denies updates of Jobs that make a violation of the policy worse. The webhook
-// configuration sends only updates that change a judged field, so suspension, finalizers and status never wait for it.
-type JobUpdateHandler struct {
-	engine *injectors.Engine
-	policy *PolicyEnforcer
-}
-
-// NewJobUpdateHandler returns the handler for updates of Jobs.
-func NewJobUpdateHandler(e *injectors.Engine, p *PolicyEnforcer) JobUpdateHandler {
-	return JobUpdateHandler{engine: e, policy: p}
-}
-
-// Handle responds to one update. It allows every other request.
-func (h JobUpdateHandler) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if gang.Kind(req.Kind.Kind) != gang.Job || req.Operation != admissionv1.Update {
-		return admission.Allowed("")
-	}
-	old, updated, err := decodeUpdate(req)
-	if err != nil {
-		return newDenialResponse(apierrors.NewBadRequest(err.Error()))
-	}
-	return h.policy.admitUpdate(ctx, h.engine, old, updated)
 }

@@ -95,12 +95,12 @@ func BenchmarkPolicy(b *testing.B) {
 		})
 	}
 	b.Run("update of a Job, sample", func(b *testing.B) {
-		enforcer := webhook.NewJobUpdateHandler(newEngine(), newEnforcer(&testPolicies{policy: readPolicy(b, samplePolicy)}))
+		validator := webhook.NewValidator(newEngine(), newEnforcer(&testPolicies{policy: readPolicy(b, samplePolicy)}))
 		req := newRequest(admissionv1.Update, gang.Job, job, job)
 		b.ReportAllocs()
 		start := readCPUTime(b)
 		for b.Loop() {
-			enforcer.Handle(b.Context(), req)
+			validator.JudgeJobUpdate(b.Context(), req)
 		}
 		reportCPUTime(b, start)
 	})

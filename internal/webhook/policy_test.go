@@ -310,10 +310,9 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 				old = mergePatch(t, old, test.before)
 			}
 			req := newRequest(admissionv1.Update, gang.Job, old, mergePatch(t, old, test.patch))
-			r := webhook.NewJobUpdateHandler(newEngine(), newEnforcer(&testPolicies{
+			r := webhook.NewValidator(newEngine(), newEnforcer(&testPolicies{
 				policy: readPolicy(t, test.policy).WithCeiling(test.ceiling),
-			})).
-				Handle(t.Context(), req)
+			})).JudgeJobUpdate(t.Context(), req)
 			if r.Allowed != (test.rules == nil) {
 				t.Errorf("allowed: %t, %+v", r.Allowed, r.Result)
 			}

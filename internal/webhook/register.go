@@ -37,13 +37,14 @@ type Options struct {
 // arrive faster than they can be handled. A panic fails only its own request, because
 // controller-runtime recovers from the panic and counts it in controller_runtime_webhook_panics_total.
 func Register(server ctrlwebhook.Server, o Options) {
-	handlers := map[string]ctrlwebhook.AdmissionHandler{
+	validator := NewValidator(o.Engine, o.Policy)
+	handlers := map[string]admission.Handler{
 		MutatePath:    NewMutator(o.Engine, o.Policy),
-		ValidatePath:  NewValidator(o.Engine, o.Policy),
+		ValidatePath:  validator,
 		MutatePodPath: PodRankHandler{},
 	}
 	if o.Policy != nil {
-		handlers[JudgeUpdatePath] = NewJobUpdateHandler(o.Engine, o.Policy)
+		handlers[JudgeUpdatePath] = admission.HandlerFunc(validator.JudgeJobUpdate)
 	}
 	register := func(path string, l *connections.Limiter, handler admission.Handler) {
 		limited := limitRequests(l, &ctrlwebhook.Admission{Handler: handler})

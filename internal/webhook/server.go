@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"rollcall.training/internal/connections"
@@ -67,23 +68,17 @@ func (s *Server) Start(ctx context.Context) error {
 
 // serve serves the connections of a listener.
 func (s *Server) serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
-	server := connections.NewServer(s.WebhookMux())
-	server.BaseContext = func(net.Listener) context.Context { return ctx }
-	completed := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
-		timeout, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		completed <- server.Shutdown(timeout)
-	}()
+	server := manager.Server{
+		Name:            "webhooks",
+		Server:          connections.NewServer(s.WebhookMux()),
+		Listener:        tls.NewListener(connections.Limit(listener), config),
+		ShutdownTimeout: new(shutdownTimeout),
+	}
+	server.Server.BaseContext = func(net.Listener) context.Context { return ctx }
 	s.started.Store(true)
 	defer s.started.Store(false)
-	limited := tls.NewListener(connections.Limit(listener), config)
-	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Start(ctx); err != nil {
 		return fmt.Errorf("serving the webhooks: %w", err)
-	}
-	if err := <-completed; err != nil {
-		return fmt.Errorf("completing the requests: %w", err)
 	}
 	return nil
 }

@@ -57,6 +57,20 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	return admission.Allowed("")
 }
 
+// JudgeJobUpdate denies an update of a Job that makes a violation of the policy worse. The webhook configuration sends
+// only updates that change a judged field, so suspension, finalizers and status never wait for it. It allows every
+// other request.
+func (v *Validator) JudgeJobUpdate(ctx context.Context, req admission.Request) admission.Response {
+	if gang.Kind(req.Kind.Kind) != gang.Job || req.Operation != admissionv1.Update {
+		return admission.Allowed("")
+	}
+	old, updated, err := decodeUpdate(req)
+	if err != nil {
+		return newDenialResponse(apierrors.NewBadRequest(err.Error()))
+	}
+	return v.policy.admitUpdate(ctx, v.engine, old, updated)
+}
+
 // validateCreate denies a workload without injection, or with an injection that a later webhook
 // changed. Its ranks could not connect to each other, but would occupy their accelerators. It also
 // denies a gang that violates the policy of the cluster. An API server that does not keep restart rules only
@@ -74,12 +88,12 @@ func (v *Validator) validateCreate(ctx context.Context, w gang.Workload) admissi
 	if err != nil { // the injection of another build, which this build cannot repeat
 		result, err = v.engine.Describe(w)
 	}
-	return v.policy.admitNew(ctx, subject{workload: w, result: result, err: err}).WithWarnings(warnings.Strings()...)
+	return v.policy.admit(ctx, subject{workload: w, result: result, err: err}, nil).WithWarnings(warnings.Strings()...)
 }
 
 // validateUpdate denies a StatefulSet for the same reasons as validateCreate, but of the violations only
 // those that the update makes worse. It never denies an update of a Job, because controllers must be
-// able to update Jobs, and the pod template is immutable anyway. [JobUpdateHandler] judges these updates.
+// able to update Jobs, and the pod template is immutable anyway. [Validator.JudgeJobUpdate] judges these updates.
 func (v *Validator) validateUpdate(ctx context.Context, old, updated gang.Workload) admission.Response {
 	warnings := append(warnUnmanaged(old, updated), v.warnIgnoredAnnotations(old, updated)...)
 	if updated.StatefulSet == nil {
