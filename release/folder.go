@@ -177,28 +177,6 @@ func (s Source) buildCommandFiles(ctx context.Context, o Options) ([]File, error
 	return append(files, installers...), err
 }
 
-// writeInstallers returns the files that install the command line from the folder with the URL: the manifest for krew,
-// the formula for Homebrew, and the script. Without a URL, there are none.
-func (s Source) writeInstallers(archives []commandArchive, downloadURL string) ([]File, error) {
-	if downloadURL == "" {
-		return nil, nil
-	}
-	manifest, err := s.writeKrewManifest(archives, downloadURL)
-	if err != nil {
-		return nil, err
-	}
-	formula, err := s.writeFormula(archives, downloadURL)
-	if err != nil {
-		return nil, err
-	}
-	script, err := s.writeInstallScript(downloadURL)
-	return []File{
-		{Name: "rollcall.yaml", Content: manifest},
-		{Name: "rollcall.rb", Content: formula},
-		{Name: "install.sh", Content: script},
-	}, err
-}
-
 // writeCompletions returns the completion scripts of all shells.
 func (s Source) writeCompletions(ctx context.Context, dir string) ([]File, error) {
 	program := filepath.Join(dir, "host")
