@@ -25,9 +25,6 @@ import (
 // retryInterval is the interval at which a process without a policy looks for the accepted policy.
 const retryInterval = 5 * time.Second
 
-// errNotLoaded is the state before the first synchronization of the watch.
-var errNotLoaded = errors.New("not loaded yet")
-
 // Options configure a [Source]. All fields except Ceiling are required.
 type Options struct {
 	// Client reads ConfigMaps.
@@ -76,7 +73,7 @@ func New(o Options) *Source {
 	}
 	return &Source{
 		options: o,
-		state:   State{Mistake: errNotLoaded.Error()},
+		state:   State{Mistake: "not loaded yet"}, // until the watch is synchronized
 		informer: coreinformers.NewFilteredConfigMapInformer(
 			o.Client, o.Namespace, 0, cache.Indexers{}, selectByName),
 	}
