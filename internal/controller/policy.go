@@ -151,9 +151,9 @@ func (r *Reconciler) judgeGang(
 	var result judgment
 	var lines []string
 	violated := sets.Set[violatedRule]{}
-	for i, findings := range current.Judge(in) {
+	for i, judged := range current.Judge(in) {
 		member := in.Members[i].Workload
-		for _, f := range findings {
+		for _, f := range judged.Findings {
 			rule := violatedRule{name: f.Rule, mode: f.Mode}
 			if f.Unknown || violated.Has(rule) {
 				continue

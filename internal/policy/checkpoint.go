@@ -62,17 +62,12 @@ func volumeOutlivesPod(name string, volumes []corev1.Volume) bool {
 	return true
 }
 
-func (l *CheckpointLimit) validate(r *reader, path string) {
-	r.checkCount(path+".whenRestarts", l.WhenRestarts)
-	r.checkCount(path+".minSize", l.MinSize)
-}
-
 func (l *CheckpointLimit) check(_ string, f facts, v *violations) {
 	whenRestarts, path := ptr.Deref(l.WhenRestarts, 1), podSpecPath.Child("volumes").String()
 	switch {
 	case f.checkpoints, f.restarts < whenRestarts, f.size < ptr.Deref(l.MinSize, 1):
 	case f.checkpointsUnknown:
-		v.add(path, "", "it is not known yet whether another member saves checkpoints").unknown = true
+		v.add(path, "", "it is not known yet whether another member saves checkpoints").Unknown = true
 	default:
 		v.add(path, "", "the gang can restart %s, but nothing outlives its pods, so each attempt starts from scratch; "+
 			"mount a PersistentVolumeClaim in the training container, or set %s: \"%d\"",

@@ -38,9 +38,8 @@ type facts struct {
 	// disruptions is the maximum number of disruptions after which Rollcall restarts the gang, or
 	// unlimitedDisruptions. It is 0 unless the restart policy is gang.
 	disruptions int64
-	// images are the images of all containers and volumes, and hiddenGPUs the variables that expose accelerators which
-	// the container did not request. The value of a variable is empty if it is in a source.
-	images, hiddenGPUs []fieldFact
+	// images are the images of all containers and volumes.
+	images []fieldFact
 	// checkpoints is true if a training container can write data that outlives its pod. It is false for
 	// a member whose peers save the checkpoints, and checkpointsUnknown is then true.
 	checkpoints, checkpointsUnknown bool
@@ -107,7 +106,15 @@ func newFacts(m Member) facts {
 	f.gangRuntime = f.runtime
 	f.gpus, f.gpusUnknown = f.pods*f.gpusPerPod, len(g.Members) > 1 || f.hasClaims
 	f.checkpointsUnknown = !f.checkpoints && len(g.Members) > 1
-	f.addContainers(template.Spec)
+	visitContainers(template.Spec, func(path *field.Path, c corev1.Container) {
+		f.images = append(f.images, fieldFact{path.Child("image").String(), c.Image})
+	})
+	for i, v := range template.Spec.Volumes {
+		if v.Image != nil {
+			path := podSpecPath.Child("volumes").Index(i).Child("image", "reference")
+			f.images = append(f.images, fieldFact{path.String(), v.Image.Reference})
+		}
+	}
 	return f
 }
 
@@ -211,41 +218,13 @@ func hasClaims(spec corev1.PodSpec) bool {
 		slices.ContainsFunc(spec.InitContainers, hasContainerClaims)
 }
 
-// nvidiaVisibleDevices is the variable from which the NVIDIA container runtime reads the devices of a
-// container (NVIDIA Container Toolkit documentation, environment variables). The device plugin sets
-// it in containers that requested accelerators. A value in the pod takes precedence.
-const nvidiaVisibleDevices = "NVIDIA_VISIBLE_DEVICES"
-
-// addContainers sets the facts of all containers, and the images of volumes.
-func (f *facts) addContainers(spec corev1.PodSpec) {
-	add := func(path *field.Path, containers []corev1.Container) {
-		for i, c := range containers {
-			item := path.Index(i)
-			f.images = append(f.images, fieldFact{item.Child("image").String(), c.Image})
-			f.addHiddenGPUs(item.Child("env"), c.Env)
-		}
+// visitContainers calls visit for each container of a pod, init containers first.
+func visitContainers(spec corev1.PodSpec, visit func(path *field.Path, c corev1.Container)) {
+	for i, c := range spec.InitContainers {
+		visit(podSpecPath.Child("initContainers").Index(i), c)
 	}
-	add(podSpecPath.Child("initContainers"), spec.InitContainers)
-	add(podSpecPath.Child("containers"), spec.Containers)
-	for i, v := range spec.Volumes {
-		if v.Image != nil {
-			path := podSpecPath.Child("volumes").Index(i).Child("image", "reference")
-			f.images = append(f.images, fieldFact{path.String(), v.Image.Reference})
-		}
-	}
-}
-
-// addHiddenGPUs adds the variables that expose accelerators. A resource claim does not permit them, because its
-// driver does not need the variable, and the claim can be for another device.
-func (f *facts) addHiddenGPUs(path *field.Path, variables []corev1.EnvVar) {
-	for i, v := range variables {
-		switch {
-		case v.Name != nvidiaVisibleDevices:
-		case v.ValueFrom != nil:
-			f.hiddenGPUs = append(f.hiddenGPUs, fieldFact{path.Index(i).Child("valueFrom").String(), ""})
-		case !slices.Contains([]string{"", "none", "void"}, v.Value):
-			f.hiddenGPUs = append(f.hiddenGPUs, fieldFact{path.Index(i).Child("value").String(), v.Value})
-		}
+	for i, c := range spec.Containers {
+		visit(podSpecPath.Child("containers").Index(i), c)
 	}
 }
 

@@ -12,11 +12,6 @@ import (
 )
 
 func (l *SizeLimit) validate(r *reader, path string) {
-	r.checkCount(path+".min", l.Min)
-	r.checkCount(path+".max", l.Max)
-	if l.Min == nil && l.Max == nil {
-		r.add(path, "has no effect; set min or max")
-	}
 	if l.Min != nil && l.Max != nil && *l.Min > *l.Max {
 		r.add(path, "no gang satisfies min %d and max %d", *l.Min, *l.Max)
 	}
@@ -34,17 +29,11 @@ func (l *SizeLimit) check(_ string, f facts, v *violations) {
 }
 
 func (l *GPULimit) validate(r *reader, path string) {
-	r.checkCount(path+".max", l.Max)
-	r.checkCount(path+".multipleOf", &l.MultipleOf)
 	for i := range l.In {
 		r.checkCount(fmt.Sprintf("%s.in[%d]", path, i), &l.In[i])
 	}
 	if l.In != nil && len(l.In) == 0 {
 		r.add(path+".in", "is empty, so no gang with accelerators satisfies it; write max: 0 to forbid accelerators")
-		return
-	}
-	if l.Max == nil && l.MultipleOf == 0 && len(l.In) == 0 {
-		r.add(path, "has no effect; set max, multipleOf or in")
 	}
 	if l.Max != nil && *l.Max > 0 && l.MultipleOf > *l.Max {
 		r.add(path, "no gang with accelerators satisfies multipleOf %d and max %d", l.MultipleOf, *l.Max)
@@ -69,7 +58,7 @@ func (l *GPULimit) check(_ string, f facts, v *violations) {
 			excess = float64(f.gpus - *l.Max)
 	case f.gpusUnknown && !isTooLarge:
 		v.add(f.paths.gpus, "", "the accelerators of the other members or of the resource claims are not known yet").
-			unknown = true
+			Unknown = true
 	case f.gpus == 0:
 	case l.MultipleOf > 0 && f.gpus%l.MultipleOf != 0 && !f.gpusUnknown:
 		v.add(f.paths.size, f.pods, "%s, a multiple of %d is required, such as %d",
@@ -112,8 +101,6 @@ func joinNames[T any](values []T) string {
 }
 
 func (l *WholeNodesLimit) validate(r *reader, path string) {
-	r.checkCount(path+".gpusPerNode", &l.GPUsPerNode)
-	r.checkCount(path+".fromPods", l.FromPods)
 	if l.GPUsPerNode == 0 {
 		r.add(path+".gpusPerNode", "is required: the number of accelerators of a node")
 	}
@@ -132,15 +119,13 @@ func (l *WholeNodesLimit) check(_ string, f facts, v *violations) {
 		"request %d%s", gang.FormatCount(f.gpusPerPod, "accelerator"), from, l.GPUsPerNode, inPods)
 }
 
-func (l *GPUHoursLimit) validate(r *reader, path string) { r.checkCount(path+".max", &l.Max) }
-
 func (l *GPUHoursLimit) check(_ string, f facts, v *violations) {
 	path := specPath.Child("activeDeadlineSeconds").String()
 	if f.gangRuntime == nil {
 		switch {
 		case f.gpus == 0:
 		case f.endsWithout && !f.membersKnown && f.Workload.Kind() != gang.Job:
-			v.add(path, "", "the maximum runtime of the Job that ends the gang is not known yet").unknown = true
+			v.add(path, "", "the maximum runtime of the Job that ends the gang is not known yet").Unknown = true
 		default:
 			v.add(path, "", "is required, because a gang with accelerators may use at most %s; set at most %d",
 				gang.FormatCount(l.Max, "GPU-hour"), l.longestRuntime(f))
@@ -159,7 +144,7 @@ func (l *GPUHoursLimit) check(_ string, f facts, v *violations) {
 			used, formatGPUs(f), formatDuration(*f.gangRuntime), attempts, l.Max, l.longestRuntime(f)).
 			excess = used - float64(l.Max)
 	case f.gpusUnknown:
-		v.add(path, "", "the accelerators of the other members or of the resource claims are not known yet").unknown = true
+		v.add(path, "", "the accelerators of the other members or of the resource claims are not known yet").Unknown = true
 	}
 }
 
@@ -178,14 +163,6 @@ func (f facts) attempts() int64 {
 }
 
 func (l *DurationLimit) validate(r *reader, path string) {
-	if !l.Required && l.Min == nil && l.Max == nil {
-		r.add(path, "has no effect; set required, min or max")
-	}
-	for key, bound := range map[string]*Duration{"min": l.Min, "max": l.Max} {
-		if bound != nil && bound.err != nil {
-			r.add(path+"."+key, "%v", bound.err)
-		}
-	}
 	if l.Min != nil && l.Max != nil && l.Min.value > l.Max.value && l.Max.err == nil {
 		r.add(path, "no gang satisfies min %s and max %s", l.Min, l.Max)
 	}
@@ -221,7 +198,7 @@ func (l *DurationLimit) checkRequired(path, purpose string, f facts, v *violatio
 	case !f.endsWithout:
 		v.add("kind", f.Workload.Kind(), "a %s has no %s, which is required; use a Job", f.Workload.Kind(), purpose)
 	case !f.membersKnown:
-		v.add("kind", "", "the Job that ends the gang must have a %s, and is not known yet", purpose).unknown = true
+		v.add("kind", "", "the Job that ends the gang must have a %s, and is not known yet", purpose).Unknown = true
 	}
 }
 
@@ -229,10 +206,6 @@ func (l *DurationLimit) checkRequired(path, purpose string, f facts, v *violatio
 var restartPolicies = []gang.RestartPolicy{gang.RestartPolicyGang, gang.RestartPolicyPod, gang.RestartPolicyNever}
 
 func (l *RestartsLimit) validate(r *reader, path string) {
-	r.checkCount(path+".max", l.Max)
-	if l.Max == nil && len(l.Policies) == 0 {
-		r.add(path, "has no effect; set max or policies")
-	}
 	for i, policy := range l.Policies {
 		if !slices.Contains(restartPolicies, policy) {
 			r.add(fmt.Sprintf("%s.policies[%d]", path, i), "%q is not a restart policy; use gang, pod or never", policy)
@@ -250,13 +223,6 @@ func (l *RestartsLimit) check(_ string, f facts, v *violations) {
 	if len(l.Policies) > 0 && !slices.Contains(l.Policies, used) {
 		v.add(annotationsPath.Key(gang.AnnotationRestartPolicy).String(), used,
 			"%s is not allowed as the restart policy; allowed are %s", used, joinNames(l.Policies))
-	}
-}
-
-func (l *DisruptionsLimit) validate(r *reader, path string) {
-	r.checkCount(path+".max", l.Max)
-	if l.Max == nil {
-		r.add(path, "has no effect; set max")
 	}
 }
 

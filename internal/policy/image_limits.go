@@ -23,9 +23,6 @@ const maxShownImages = 10
 var imageID = regexp.MustCompile(`^sha(256|384|512):[0-9a-f]+$`)
 
 func (l *ImagesLimit) validate(r *reader, path string) {
-	if len(l.Allow) == 0 && len(l.Deny) == 0 && !l.Digests {
-		r.add(path, "has no effect; set allow, deny or digests")
-	}
 	for _, framework := range slices.Sorted(maps.Keys(l.Allow)) {
 		frameworkPath := fmt.Sprintf("%s.allow[%s]", path, framework)
 		if framework != anyFramework {

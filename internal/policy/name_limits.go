@@ -6,15 +6,14 @@ import (
 	"regexp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
 )
 
 func (l *FrameworksLimit) validate(r *reader, path string) {
-	if len(l.Allow) == 0 && len(l.Deny) == 0 {
-		r.add(path, "has no effect; list the allowed frameworks in allow")
-	}
 	for i, name := range l.Allow {
 		r.checkFramework(fmt.Sprintf("%s.allow[%d]", path, i), name)
 		if slices.Contains(l.Deny, name) {
@@ -37,9 +36,6 @@ func (l *FrameworksLimit) check(_ string, f facts, v *violations) {
 }
 
 func (l *LabelsLimit) validate(r *reader, path string) {
-	if len(l.Require) == 0 && len(l.Forbid) == 0 {
-		r.add(path, "has no effect; set require or forbid")
-	}
 	l.patterns = map[string]*regexp.Regexp{}
 	for _, label := range slices.Sorted(maps.Keys(l.Require)) {
 		labelPath := fmt.Sprintf("%s.require[%s]", path, label)
@@ -71,12 +67,6 @@ func (l *LabelsLimit) check(_ string, f facts, v *violations) {
 	}
 }
 
-func (l *NameLimit) validate(r *reader, path string) {
-	if !l.Required && len(l.Allow) == 0 {
-		r.add(path, "has no effect; set required or allow")
-	}
-}
-
 // check compares a name with the limit: the priority class or the queue.
 func (l *NameLimit) check(key string, f facts, v *violations) {
 	path, purpose, names := labelsPath.Key(gang.LabelQueueName).String(), "queue", f.queues()
@@ -99,17 +89,26 @@ func (l *NameLimit) check(key string, f facts, v *violations) {
 	}
 }
 
-func (l *HiddenGPUsLimit) validate(*reader, string) {}
+// nvidiaVisibleDevices is the variable from which the NVIDIA container runtime reads the devices of a
+// container (NVIDIA Container Toolkit documentation, environment variables). The device plugin sets
+// it in containers that requested accelerators. A value in the pod takes precedence.
+const nvidiaVisibleDevices = "NVIDIA_VISIBLE_DEVICES"
 
+// check adds the variables that expose accelerators. A resource claim does not permit them, because its driver does not
+// need the variable, and the claim can be for another device.
 func (l *HiddenGPUsLimit) check(_ string, f facts, v *violations) {
-	for _, variable := range f.hiddenGPUs {
-		verb := "exposes"
-		if variable.value == "" {
-			verb = "can expose" // the value is in a source, such as a ConfigMap
+	const consequence = "accelerators that the container does not request; remove it, and request them in resources.limits"
+	visitContainers(f.Workload.Template().Spec, func(path *field.Path, c corev1.Container) {
+		for i, e := range c.Env {
+			switch path := path.Child("env").Index(i); {
+			case e.Name != nvidiaVisibleDevices:
+			case e.ValueFrom != nil:
+				v.add(path.Child("valueFrom").String(), "", "%s can expose %s", e.Name, consequence)
+			case !slices.Contains([]string{"", "none", "void"}, e.Value):
+				v.add(path.Child("value").String(), e.Value, "%s exposes %s", e.Name, consequence)
+			}
 		}
-		v.add(variable.path, variable.value, "%s %s accelerators that the container does not request; "+
-			"remove it, and request them in resources.limits", nvidiaVisibleDevices, verb)
-	}
+	})
 }
 
 // checkLabelName reports a name that no label can have.

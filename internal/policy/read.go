@@ -227,8 +227,7 @@ func (r *reader) validateScope(prefix string, s *Scope) {
 	paths := map[string]string{selectableKey: prefix + selectableKey} // of names
 	for _, l := range s.Limits.list() {
 		paths[l.key] = prefix + "limits." + l.key
-		r.checkMode(prefix+"limits."+l.key+".mode", l.mode())
-		l.validate(r, prefix+"limits."+l.key)
+		r.validateLimit(prefix+"limits."+l.key, l.limit)
 	}
 	for i := range s.Rules {
 		rule := &s.Rules[i]

@@ -21,7 +21,7 @@ func checkPolicy(r *reporter, w *labeledWorkload) {
 			members = append(members, policy.Member{Gang: *m.gang, Workload: m.admitted})
 		}
 	}
-	for _, f := range r.admission.Policy.Judge(r.admission.NewInput(w.namespace, members))[self] {
+	for _, f := range r.admission.Policy.Judge(r.admission.NewInput(w.namespace, members))[self].Findings {
 		severity := policySeverities[f.Mode]
 		if f.Unknown {
 			severity = Info
