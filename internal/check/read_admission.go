@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"context"
+	_ "embed" // for the sample
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -10,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 )
 
 // Selection is what is known about the namespace of the dry runs.
@@ -97,4 +100,21 @@ func (i *Installation) namespaceSelector() labels.Selector {
 		return labels.Nothing()
 	}
 	return excluded
+}
+
+// invalidField is the field that the denial of the invalid Job names.
+const invalidField = "spec.completions"
+
+//go:embed sample.yaml
+var sampleJob []byte
+
+// newSampleJob returns a suspended Job of a gang of two ranks. A number of completions other than two makes it
+// invalid for Rollcall, but not for Kubernetes.
+func newSampleJob(name string, completions int32) *batchv1.Job {
+	var job batchv1.Job
+	if err := yaml.UnmarshalStrict(sampleJob, &job); err != nil {
+		panic(err) // the file is part of the program
+	}
+	job.Name, job.Spec.Completions = name, ptr.To(completions)
+	return &job
 }
