@@ -70,25 +70,18 @@ var (
 func newFacts(m Member) facts {
 	g, w := m.Gang, m.Workload
 	template := w.Template()
+	size := g.SizeBounds(g.Members...)
 	f := facts{
 		Member:       m,
-		size:         int64(g.Size),
-		minSize:      int64(g.Size),
-		pods:         int64(g.OwnMember().Size),
+		size:         int64(size.Max),
+		minSize:      int64(size.Min),
+		pods:         int64(g.SizeBounds(g.OwnMember()).Max),
 		gpusPerPod:   countPodAccelerators(template.Spec),
 		hasClaims:    hasClaims(template.Spec),
 		endsWithout:  g.EndsWithout(g.OwnMember()),
 		membersKnown: len(g.Members) == 1,
 		checkpoints:  SavesCheckpoints(g, template.Spec),
 		paths:        findFieldPaths(g, w),
-	}
-	if g.Elastic != nil {
-		elastic := findElasticMember(g)
-		f.size += int64(g.Elastic.Max - elastic.Size)
-		f.minSize += int64(g.Elastic.Min - elastic.Size)
-		if elastic.Role == g.Role {
-			f.pods = int64(g.Elastic.Max)
-		}
 	}
 	if g.RestartRules.RestartPolicy != gang.RestartPolicyNever {
 		f.restarts = int64(g.RestartRules.MaxRestarts)
@@ -146,16 +139,6 @@ func (m Member) FactLabels() map[string]string {
 		labels[gang.LabelAccelerators] = formatInt(f.pods * f.gpusPerPod)
 	}
 	return labels
-}
-
-// findElasticMember returns the member whose number of pods can change.
-func findElasticMember(g gang.Gang) gang.Member {
-	for _, m := range g.Members {
-		if m.Role == g.Framework.ElasticRole {
-			return m
-		}
-	}
-	return g.OwnMember()
 }
 
 func secondsOf[T int32 | int64](seconds *T) *time.Duration {
@@ -250,13 +233,9 @@ func findFieldPaths(g gang.Gang, w gang.Workload) fieldPaths {
 		paths.gpus = podSpecPath.Child("containers").Index(i).Child("resources", "limits").String()
 	}
 	paths.restarts = annotationsPath.Key(gang.AnnotationMaxRestarts).String()
-	if _, ok := annotations[gang.AnnotationMaxRestarts]; !ok && hasOwnBackoffLimit(w) {
+	hasOwnBackoffLimit := w.Job != nil && !gang.IsDefaultBackoffLimit(w.Job.Spec.BackoffLimit)
+	if _, ok := annotations[gang.AnnotationMaxRestarts]; !ok && hasOwnBackoffLimit {
 		paths.restarts = specPath.Child("backoffLimit").String()
 	}
 	return paths
-}
-
-// hasOwnBackoffLimit reports whether the number of restarts can come from spec.backoffLimit.
-func hasOwnBackoffLimit(w gang.Workload) bool {
-	return w.Job != nil && !gang.IsDefaultBackoffLimit(w.Job.Spec.BackoffLimit)
 }

@@ -80,7 +80,7 @@ var rankVars = []string{
 }
 
 func checkHardcodedRank(r *reporter, w *labeledWorkload) {
-	ownPods, _ := w.maxPods()
+	ownPods := w.maxPods()
 	if ownPods < 2 {
 		return
 	}
