@@ -158,37 +158,20 @@ func newSubject(name, sha256 string) subject {
 	return subject{Name: name, Digest: map[string]string{"sha256": sha256}}
 }
 
-// provenance is the predicate of SLSA: how the subjects were built.
-type provenance struct {
-	BuildDefinition buildDefinition `json:"buildDefinition"`
-	RunDetails      runDetails      `json:"runDetails"`
-}
-
-type buildDefinition struct {
-	BuildType            string            `json:"buildType"`
-	ExternalParameters   map[string]string `json:"externalParameters"`
-	ResolvedDependencies []subject         `json:"resolvedDependencies"`
-}
-
-type runDetails struct {
-	Builder struct {
-		ID string `json:"id"`
-	} `json:"builder"`
-}
-
-// writeProvenance returns a statement that the subjects were built from the commit of the source. The statement
+// writeProvenance returns a statement of SLSA that the subjects were built from the commit of the source. The statement
 // contains no time and no name of a machine, so that two builds of a commit are equal.
 func (s Source) writeProvenance(subjects ...subject) ([]byte, error) {
-	p := provenance{BuildDefinition: buildDefinition{
-		BuildType:          "https://rollcall.training/release/v1",
-		ExternalParameters: map[string]string{"version": s.Version},
-		ResolvedDependencies: []subject{
-			{URI: "git+https://rollcall.training@" + s.Commit, Digest: map[string]string{"gitCommit": s.Commit}},
-			{URI: "pkg:generic/go@" + runtime.Version()},
+	return writeStatement(provenanceType, map[string]any{
+		"buildDefinition": map[string]any{
+			"buildType":          "https://rollcall.training/release/v1",
+			"externalParameters": map[string]string{"version": s.Version},
+			"resolvedDependencies": []subject{
+				{URI: "git+https://rollcall.training@" + s.Commit, Digest: map[string]string{"gitCommit": s.Commit}},
+				{URI: "pkg:generic/go@" + runtime.Version()},
+			},
 		},
-	}}
-	p.RunDetails.Builder.ID = "https://rollcall.training/release/cmd/release"
-	return writeStatement(provenanceType, p, subjects...)
+		"runDetails": map[string]any{"builder": map[string]string{"id": "https://rollcall.training/release/cmd/release"}},
+	}, subjects...)
 }
 
 func writeStatement(predicateType string, predicate any, subjects ...subject) ([]byte, error) {
