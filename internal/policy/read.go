@@ -183,15 +183,13 @@ func (r *reader) decodeObject() (File, bool) {
 func (r *reader) explainTypeError(err error) {
 	if errors.As(err, new(*json.UnmarshalTypeError)) {
 		for _, m := range typeerror.Explain(r.object.JSON, err) {
-			r.add(m.Path, "%s", strings.Join(slices.DeleteFunc([]string{m.Message, m.Fix}, isEmpty), "; "))
+			r.add(m.Path, "%s", strings.TrimSuffix(m.Message+"; "+m.Fix, "; "))
 		}
 	}
 	if !r.failed() {
 		r.add("", "%s", err.Error())
 	}
 }
-
-func isEmpty(s string) bool { return s == "" }
 
 // validateFile reports the mistakes of a decoded file.
 func (r *reader) validateFile(file *File) {
@@ -218,8 +216,9 @@ func (r *reader) validateFile(file *File) {
 	for i := range file.Profiles {
 		r.validateProfile(fmt.Sprintf("profiles[%d].", i), file, i)
 	}
+	names := listRules(*file)
 	for i, e := range file.Exemptions {
-		r.validateExemption(fmt.Sprintf("exemptions[%d]", i), *file, e)
+		r.validateExemption(fmt.Sprintf("exemptions[%d]", i), names, e)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -76,8 +77,9 @@ func checkPodRestartPolicy(r *reporter, w *labeledWorkload) {
 
 func checkExtendedResources(r *reporter, w *labeledWorkload) {
 	for i, c := range w.admitted.Template().Spec.Containers {
-		for _, name := range sortedResourceNames(c.Resources.Requests) {
-			if !isExtendedResource(name) {
+		for _, name := range slices.Sorted(maps.Keys(c.Resources.Requests)) {
+			isExtended := strings.Contains(string(name), "/") // native resources such as cpu have no domain
+			if !isExtended {
 				continue
 			}
 			request := c.Resources.Requests[name]
@@ -92,12 +94,6 @@ func checkExtendedResources(r *reporter, w *labeledWorkload) {
 			}
 		}
 	}
-}
-
-// isExtendedResource reports whether the name has a domain. Native resources such as cpu and memory
-// have none.
-func isExtendedResource(name corev1.ResourceName) bool {
-	return strings.Contains(string(name), "/")
 }
 
 func checkUndecodable(r *reporter, o *inputObject) {
@@ -183,7 +179,7 @@ func checkPolicy(r *reporter, w *labeledWorkload) {
 	}
 	var members []policy.Member
 	self := 0
-	for _, m := range r.gangMembers(w) {
+	for _, m := range w.group.members {
 		if m == w {
 			self = len(members)
 		}

@@ -17,7 +17,7 @@ import (
 // isFirstMember reports whether w has the lowest rank of the workloads of its gang. Checks that
 // concern a complete gang report on this workload, so that they report once.
 func (in *input) isFirstMember(w *labeledWorkload) bool {
-	for _, other := range in.gangMembers(w) {
+	for _, other := range w.group.members {
 		if other != w && other.gang != nil && compareMembers(other, w) < 0 {
 			return false
 		}
@@ -41,7 +41,7 @@ func checkMemberConflict(r *reporter, w *labeledWorkload) {
 		return
 	}
 	var specs []roster.MemberSpec
-	for _, m := range r.gangMembers(w) {
+	for _, m := range w.group.members {
 		spec := roster.MemberSpec{Kind: m.workload.Kind(), WorkloadName: m.target.Name}
 		switch {
 		case m.gang == nil && m.denial != nil:
@@ -75,7 +75,7 @@ func (in *input) missingMembers(w *labeledWorkload) []gang.Member {
 				return true
 			}
 		}
-		return slices.ContainsFunc(in.gangMembers(w), func(m *labeledWorkload) bool {
+		return slices.ContainsFunc(w.group.members, func(m *labeledWorkload) bool {
 			return m.target.Name == want.WorkloadName
 		})
 	})

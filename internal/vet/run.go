@@ -271,9 +271,6 @@ func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledW
 	return w
 }
 
-// gangMembers returns the workloads of the gang of w, including w, in the order of the input.
-func (in *input) gangMembers(w *labeledWorkload) []*labeledWorkload { return w.group.members }
-
 func objectKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
 // findObject returns the first object with the given kind, namespace and name. It returns nil if
