@@ -33,7 +33,8 @@ func (c Component) judgeReadiness(r *reporter) {
 		return
 	}
 	kubectl := "kubectl --namespace " + d.Namespace
-	describe := "find the reason: " + kubectl + " describe pods --selector " + labels.FormatLabels(d.Spec.Selector.MatchLabels)
+	describe := "find the reason: " + kubectl + " describe pods --selector " +
+		labels.FormatLabels(d.Spec.Selector.MatchLabels)
 	ready, want := d.Status.ReadyReplicas, c.replicas()
 	summary := fmt.Sprintf("%d of %d pods of the Deployment %s are ready", ready, want, d.Name)
 	switch {

@@ -60,7 +60,7 @@ func (r Reader) readMissingPermissions(ctx context.Context, f Facts) Observed[[]
 		return err == nil && out.Status.Allowed, err
 	}
 	resources := clusterResources
-	if f.servesMutatingPolicies() {
+	if f.ServesPolicies.Value {
 		resources += " " + policyResources
 	}
 	permissions := append(newCreatePermissions("", resources), escalate)
