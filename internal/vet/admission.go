@@ -192,6 +192,6 @@ func checkPolicy(r *reporter, w *labeledWorkload) {
 		if f.Unknown {
 			severity = Info
 		}
-		r.issues = append(r.issues, issue{field: f.Field, message: f.Message, severity: severity, rule: f.Rule})
+		r.findings = append(r.findings, Finding{Field: f.Field, Message: f.Message, Severity: severity, Rule: f.Rule})
 	}
 }

@@ -118,7 +118,7 @@ func (r *reporter) hasIssues(o *inputObject, checks ...func(*reporter, *inputObj
 	for _, check := range checks {
 		check(other, o)
 	}
-	return len(other.issues) > 0
+	return len(other.findings) > 0
 }
 
 // checkLauncherWithoutLabel reports a workload of several pods whose launcher gets no ranks from Rollcall.
