@@ -39,9 +39,16 @@ var namesOfOthers = map[string]string{
 }
 
 // TestOnlyInjectorsNameFrameworks checks that the facts of a framework are in its folder: no other production
-// code has the name of a framework in a string.
+// code has the name of a framework in a string, or a string that is the name of a launcher. Messages may name a
+// launcher.
 func TestOnlyInjectorsNameFrameworks(t *testing.T) {
-	names := regexp.MustCompile(`\b(?:` + strings.Join(injectors.Builtin().Frameworks().Names(), "|") + `)\b`)
+	frameworks := injectors.Builtin().Frameworks()
+	var launchers []string
+	for _, l := range frameworks.Launchers() {
+		launchers = append(launchers, regexp.QuoteMeta(l.Name))
+	}
+	names := regexp.MustCompile(`\b(?:` + strings.Join(frameworks.Names(), "|") + `)\b|` +
+		"^[\"`](?:" + strings.Join(launchers, "|") + ")[\"`]$")
 	found := map[string]bool{}
 	for _, root := range []string{"cmd", "gang", "internal", "manager", "plan"} {
 		err := filepath.WalkDir(filepath.Join("..", root), func(path string, d fs.DirEntry, err error) error {
@@ -79,7 +86,9 @@ func listNames(path string, names *regexp.Regexp) ([]string, error) {
 	var found []string
 	ast.Inspect(file, func(n ast.Node) bool {
 		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
-			found = append(found, names.FindAllString(literal.Value, -1)...)
+			for _, name := range names.FindAllString(literal.Value, -1) {
+				found = append(found, strings.Trim(name, "\"`"))
+			}
 		}
 		return true
 	})

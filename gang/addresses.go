@@ -24,7 +24,7 @@ func (g Gang) CompleteHost(host string, searches []string) string {
 		return host
 	}
 	for _, m := range g.Members {
-		if m.hasPod(pod, g.maxSize(m)) {
+		if m.hasPod(pod, g.SizeBounds(m).Max) {
 			return pod + "." + g.ServiceFQDN()
 		}
 	}
@@ -34,7 +34,7 @@ func (g Gang) CompleteHost(host string, searches []string) string {
 // isOnlyPodRank0 reports whether the workload has only one pod, which is rank 0.
 func (g Gang) isOnlyPodRank0() bool {
 	own := g.OwnMember()
-	return g.RankOffset == 0 && g.maxSize(own) == 1
+	return g.RankOffset == 0 && g.SizeBounds(own).Max == 1
 }
 
 // isServiceDomain reports whether pods of the namespace resolve the name to the gang's Service. They

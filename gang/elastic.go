@@ -28,6 +28,20 @@ func ParseElasticBounds(text string) (ElasticBounds, error) {
 	return ElasticBounds{Min: int32(minimum), Max: int32(maximum)}, nil
 }
 
+// SizeBounds returns the smallest and the largest number of pods of members together. They differ only for the elastic
+// role.
+func (g Gang) SizeBounds(members ...Member) ElasticBounds {
+	var bounds ElasticBounds
+	for _, m := range members {
+		size := ElasticBounds{Min: m.Size, Max: m.Size}
+		if g.Elastic != nil && m.Role == g.Framework.ElasticRole {
+			size = *g.Elastic
+		}
+		bounds.Min, bounds.Max = bounds.Min+size.Min, bounds.Max+size.Max
+	}
+	return bounds
+}
+
 // parseElasticBounds parses the annotation and checks that the size of the elastic role is within
 // the bounds. It returns nil without a valid annotation.
 func (p *parser) parseElasticBounds(f Framework, own Role, roles []Member) *ElasticBounds {

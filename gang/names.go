@@ -88,7 +88,7 @@ func (p *parser) checkDerivedNames(g Gang) {
 	longest := ""
 	for _, m := range g.Members {
 		p.checkHostname(namePath, g, m)
-		if fqdn := g.PodFQDN(m, g.maxSize(m)-1); len(fqdn) > len(longest) {
+		if fqdn := g.PodFQDN(m, g.SizeBounds(m).Max-1); len(fqdn) > len(longest) {
 			longest = fqdn
 		}
 	}
@@ -116,7 +116,7 @@ func (p *parser) checkDerivedNames(g Gang) {
 // checkHostname checks the hostname of the last pod of a member. It applies to all members: if the
 // pods of one cannot be created, the gang never starts.
 func (p *parser) checkHostname(path *field.Path, g Gang, m Member) {
-	host := fmt.Sprintf("%s-%d", m.WorkloadName, g.maxSize(m)-1)
+	host := fmt.Sprintf("%s-%d", m.WorkloadName, g.SizeBounds(m).Max-1)
 	if len(host) > validation.DNS1123LabelMaxLength {
 		p.addInvalid(path, g.WorkloadName, fmt.Sprintf(
 			"the hostname %q of the last rank has %d characters, the maximum is %d; shorten the name by %d",
@@ -126,14 +126,6 @@ func (p *parser) checkHostname(path *field.Path, g Gang, m Member) {
 			"the hostname %q of the last rank is not a DNS label: %s; rename the workload",
 			host, strings.Join(msgs, "; ")))
 	}
-}
-
-// maxSize returns the maximum number of pods of a member.
-func (g Gang) maxSize(m Member) int32 {
-	if g.Elastic != nil && m.Role == g.Framework.ElasticRole {
-		return g.Elastic.Max
-	}
-	return m.Size
 }
 
 // checkNetwork checks the settings of pods that affect the resolution of the ranks' names.

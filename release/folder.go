@@ -177,28 +177,6 @@ func (s Source) buildCommandFiles(ctx context.Context, o Options) ([]File, error
 	return append(files, installers...), err
 }
 
-// writeInstallers returns the files that install the command line from the folder with the URL: the manifest for krew,
-// the formula for Homebrew, and the script. Without a URL, there are none.
-func (s Source) writeInstallers(archives []commandArchive, downloadURL string) ([]File, error) {
-	if downloadURL == "" {
-		return nil, nil
-	}
-	manifest, err := s.writeKrewManifest(archives, downloadURL)
-	if err != nil {
-		return nil, err
-	}
-	formula, err := s.writeFormula(archives, downloadURL)
-	if err != nil {
-		return nil, err
-	}
-	script, err := s.writeInstallScript(downloadURL)
-	return []File{
-		{Name: "rollcall.yaml", Content: manifest},
-		{Name: "rollcall.rb", Content: formula},
-		{Name: "install.sh", Content: script},
-	}, err
-}
-
 // writeCompletions returns the completion scripts of all shells.
 func (s Source) writeCompletions(ctx context.Context, dir string) ([]File, error) {
 	program := filepath.Join(dir, "host")
@@ -260,4 +238,38 @@ func writeChecksums(files []File) []byte {
 func hashSHA256(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
+}
+
+// unreleased is the heading of the changes since the last release.
+const unreleased = "[Unreleased]"
+
+// ExtractNotes returns the section of a version in a changelog in the format of Keep a Changelog. A
+// version without a section has the notes of the section [Unreleased]. It returns an error if both are
+// absent.
+func ExtractNotes(changelog, version string) (string, error) {
+	wanted := "[" + strings.TrimPrefix(version, "v") + "]"
+	sections := splitSections(changelog)
+	for _, heading := range []string{wanted, unreleased} {
+		if notes, ok := sections[heading]; ok {
+			return "# Rollcall " + version + "\n\n" + strings.TrimSpace(notes) + "\n", nil
+		}
+	}
+	return "", fmt.Errorf("the changelog has neither a section %s nor %s", wanted, unreleased)
+}
+
+// splitSections returns the text of the sections by the first word of their headings.
+func splitSections(changelog string) map[string]string {
+	sections := map[string]string{}
+	current := ""
+	for line := range strings.Lines(changelog) {
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			current, _, _ = strings.Cut(strings.TrimSpace(heading), " ")
+			sections[current] = ""
+			continue
+		}
+		if current != "" {
+			sections[current] += line
+		}
+	}
+	return sections
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,13 +37,10 @@ func newInstallation(t *testing.T) *installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := source.writeInstallScript(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := writeInstaller(t, source, nil, server.URL, "install.sh")
 	signer, _, key := newSigner(t)
 	files := []File{
-		{Name: source.formatFileName(Command, host) + ".tar.gz", Content: archive}, {Name: "install.sh", Content: script},
+		{Name: source.formatFileName(Command, host) + ".tar.gz", Content: archive}, script,
 	}
 	if err := writeFiles(release, files, signer); err != nil {
 		t.Fatal(err)
@@ -52,6 +50,17 @@ func newInstallation(t *testing.T) *installation {
 		release: release, dir: dir,
 		environment: append(os.Environ(), "ROLLCALL_INSTALL_DIR="+dir, "ROLLCALL_PUBLIC_KEY="+key),
 	}
+}
+
+// writeInstaller returns the file that installs archives by its name.
+func writeInstaller(t *testing.T, s Source, archives []commandArchive, url, name string) File {
+	t.Helper()
+	files, err := s.writeInstallers(archives, url)
+	i := slices.IndexFunc(files, func(f File) bool { return f.Name == name })
+	if err != nil || i < 0 {
+		t.Fatalf("no file %s: %v", name, err)
+	}
+	return files[i]
 }
 
 // run runs the script and returns its output.
@@ -186,12 +195,9 @@ func TestFormula(t *testing.T) {
 	} {
 		archives = append(archives, commandArchive{platform: p, fileName: p.OS + "_" + p.Arch, content: []byte(p.String())})
 	}
-	text, err := Source{Version: "v0.2.0"}.writeFormula(archives, "https://example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	formula := writeInstaller(t, Source{Version: "v0.2.0"}, archives, "https://example.com", "rollcall.rb")
 	var got []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(string(formula.Content)) {
 		for _, prefix := range []string{"version ", "on_", "url ", "sha256 "} {
 			if line = strings.TrimSpace(line); strings.HasPrefix(line, prefix) {
 				got = append(got, line)

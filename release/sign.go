@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 )
 
 // bundleMediaType is the type of a signature with what its verification needs, which cosign verifies
@@ -127,6 +128,58 @@ func (s *Signer) writeBundle(b bundle) ([]byte, error) {
 	text, err := json.Marshal(b)
 	if err != nil {
 		return nil, fmt.Errorf("writing the signature: %w", err)
+	}
+	return text, nil
+}
+
+// The types of in-toto statements. Sources: slsa.dev/spec/v1.1/provenance, and cosign, which verifies a signed image by
+// a statement of the second type.
+const (
+	provenanceType     = "https://slsa.dev/provenance/v1"
+	imageSignatureType = "https://sigstore.dev/cosign/sign/v1"
+)
+
+// statement is an in-toto statement about files or images.
+type statement struct {
+	Type          string    `json:"_type"`
+	Subject       []subject `json:"subject"`
+	PredicateType string    `json:"predicateType"`
+	Predicate     any       `json:"predicate"`
+}
+
+// subject is what a statement is about. A digest has the name of its algorithm as its key.
+type subject struct {
+	Name   string            `json:"name,omitempty"`
+	URI    string            `json:"uri,omitempty"`
+	Digest map[string]string `json:"digest,omitempty"`
+}
+
+func newSubject(name, sha256 string) subject {
+	return subject{Name: name, Digest: map[string]string{"sha256": sha256}}
+}
+
+// writeProvenance returns a statement of SLSA that the subjects were built from the commit of the source. The statement
+// contains no time and no name of a machine, so that two builds of a commit are equal.
+func (s Source) writeProvenance(subjects ...subject) ([]byte, error) {
+	return writeStatement(provenanceType, map[string]any{
+		"buildDefinition": map[string]any{
+			"buildType":          "https://rollcall.training/release/v1",
+			"externalParameters": map[string]string{"version": s.Version},
+			"resolvedDependencies": []subject{
+				{URI: "git+https://rollcall.training@" + s.Commit, Digest: map[string]string{"gitCommit": s.Commit}},
+				{URI: "pkg:generic/go@" + runtime.Version()},
+			},
+		},
+		"runDetails": map[string]any{"builder": map[string]string{"id": "https://rollcall.training/release/cmd/release"}},
+	}, subjects...)
+}
+
+func writeStatement(predicateType string, predicate any, subjects ...subject) ([]byte, error) {
+	text, err := json.Marshal(statement{
+		Type: "https://in-toto.io/Statement/v1", Subject: subjects, PredicateType: predicateType, Predicate: predicate,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing a statement: %w", err)
 	}
 	return text, nil
 }

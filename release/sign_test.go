@@ -132,7 +132,9 @@ func TestSignedRelease(t *testing.T) {
 	}
 	var p struct {
 		Subject   []subject
-		Predicate provenance
+		Predicate struct {
+			BuildDefinition struct{ ResolvedDependencies []subject }
+		}
 	}
 	if err := json.Unmarshal(read("provenance.json"), &p); err != nil {
 		t.Fatal(err)

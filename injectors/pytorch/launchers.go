@@ -7,9 +7,10 @@ import "rollcall.training/gang"
 var launchers = []gang.LauncherProgram{
 	{
 		Name: "torchrun", Programs: []string{"torchrun"},
-		Modules:      []string{"torch.distributed.run", "torch.distributed.launch"},
-		Switches:     "standalone no-python m module run-path use-env virtual-local-rank h help",
-		AddressFlags: "master-addr rdzv-endpoint",
+		Modules:        []string{"torch.distributed.run", "torch.distributed.launch"},
+		Switches:       "standalone no-python m module run-path use-env virtual-local-rank h help",
+		AddressFlags:   "master-addr rdzv-endpoint",
+		VariablePrefix: "PET_", NodesFlag: "nnodes", RankFlag: "node-rank",
 	},
 	{
 		Name: "accelerate", Programs: []string{"accelerate", "accelerate-launch"}, Subcommand: "launch",
@@ -18,7 +19,7 @@ var launchers = []gang.LauncherProgram{
 			"use-parallelism-config debug m module no-python q quiet same-network tpu-cluster no-tpu-cluster " +
 			"tpu-use-sudo downcast-bf16 enable-cpu-affinity dynamo-use-fullgraph dynamo-use-dynamic " +
 			"dynamo-use-regional-compilation h help",
-		AddressFlags: "main_process_ip", RankFlag: "machine_rank",
+		AddressFlags: "main_process_ip", NodesFlag: "num_machines", RankFlag: "machine_rank",
 	},
 	{
 		Name: "composer", Programs: []string{"composer"}, Modules: []string{"composer", "composer.cli.launcher"},

@@ -31,8 +31,8 @@ type Facts struct {
 	CommandVersion string
 	// ServerVersion is the version of the API server, such as v1.37.0.
 	ServerVersion Observed[string]
-	// AdmissionKinds are the kinds of admissionregistration.k8s.io/v1.
-	AdmissionKinds Observed[[]string]
+	// ServesPolicies is true if the API server serves MutatingAdmissionPolicy v1, which can set ranks.
+	ServesPolicies Observed[bool]
 	// Releases are the installations that were found.
 	Releases Observed[[]Release]
 	// ReleaseNamespace is the namespace in which the caller expects the release; empty for all namespaces.
@@ -105,13 +105,17 @@ type Permissions struct {
 type Admission struct {
 	// Namespace is the namespace of the Jobs. It is empty if Rollcall manages no namespace.
 	Namespace string
-	// Selection is what is known about the namespace. There are no answers if it is not selected.
-	Selection Selection
+	// Selected is true if Rollcall manages the namespace, which may not exist otherwise. There are no answers if it is
+	// false.
+	Selected Observed[bool]
 	// Job is the labeled Job as the API server returned it, or the error.
 	Job Observed[*batchv1.Job]
 	// Denial is the error of the invalid Job. Its value is true if the Job was admitted.
 	Denial Observed[bool]
 }
+
+// isExcluded reports whether Rollcall does not manage the namespace.
+func (a Admission) isExcluded() bool { return a.Selected.Err == nil && !a.Selected.Value }
 
 // isInjected reports whether the dry run proved that a Job is injected.
 func (a Admission) isInjected() bool {

@@ -134,7 +134,7 @@ func newFacts(t *testing.T) *Facts {
 	f := &Facts{
 		Time: testTime, CommandVersion: "v0.2.1",
 		ServerVersion:  Observed[string]{Value: "v1.37.0"},
-		AdmissionKinds: Observed[[]string]{Value: []string{"ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}},
+		ServesPolicies: Observed[bool]{Value: true},
 		Releases:       Observed[[]Release]{Value: []Release{{Name: "rollcall", Namespace: "rollcall-system"}}},
 		ChartObjects: map[string]Observed[[]ChartObject]{
 			kindMutatingPolicy:  {Value: []ChartObject{{Name: "rollcall-rank", Release: "rollcall"}}},
@@ -160,7 +160,7 @@ func newFacts(t *testing.T) *Facts {
 		ReadyEndpoints: Observed[int]{Value: 2},
 		Secret:         Observed[[]*x509.Certificate]{Value: []*x509.Certificate{testAuthority}},
 		Admission: Admission{
-			Namespace: "team", Selection: Selected,
+			Namespace: "team", Selected: Observed[bool]{Value: true},
 			Job: Observed[*batchv1.Job]{Value: injected},
 			Denial: Observed[bool]{Err: errWebhook(`admission webhook "inject.rollcall.training" denied the request: ` +
 				`spec.completions: Invalid value: 3: must equal parallelism (2)`)},

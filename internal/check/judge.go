@@ -13,16 +13,17 @@ import (
 // Code identifies a check. Codes are stable: they are never renamed and never reused.
 type Code string
 
-// checks are all checks in the order of a report. Those with parts need an installation.
+// checks are all checks in the order of a report. Only prerequisites need no installation.
 var checks = []struct {
-	code  Code
-	facts func(*reporter, Facts)
-	parts func(*reporter, *Installation)
+	code           Code
+	isPrerequisite bool
+	facts          func(*reporter, Facts)
+	parts          func(*reporter, *Installation)
 }{
-	{code: "Installation", facts: judgeInstallation},
-	{code: "KubernetesVersion", facts: judgeKubernetesVersion},
-	{code: "RankAssignment", facts: judgeRankAssignment},
-	{code: "InstallPermissions", facts: judgeInstallPermissions},
+	{code: "Installation", isPrerequisite: true, facts: judgeInstallation},
+	{code: "KubernetesVersion", isPrerequisite: true, facts: judgeKubernetesVersion},
+	{code: "RankAssignment", isPrerequisite: true, facts: judgeRankAssignment},
+	{code: "InstallPermissions", isPrerequisite: true, facts: judgeInstallPermissions},
 	{code: "WebhookReady", parts: func(r *reporter, i *Installation) { i.Webhook.judgeReadiness(r) }},
 	{code: "ControllerReady", parts: func(r *reporter, i *Installation) { i.Controller.judgeReadiness(r) }},
 	{code: "Versions", facts: judgeVersions},
@@ -37,12 +38,7 @@ var checks = []struct {
 	{code: "ControllerPermissions", parts: judgePermissions},
 	{code: "Policy", parts: judgePolicy},
 	{code: "NotInjected", facts: judgeWorkloads},
-	{code: "Leftovers", facts: judgeLeftovers},
-}
-
-// prerequisites are the codes of the checks that need no installation.
-var prerequisites = []Code{
-	"Installation", "KubernetesVersion", "RankAssignment", "InstallPermissions", "Leftovers",
+	{code: "Leftovers", isPrerequisite: true, facts: judgeLeftovers},
 }
 
 // Codes returns the codes of all checks in the order of a report.
@@ -63,7 +59,7 @@ func Judge(f Facts) Report {
 	for _, c := range checks {
 		r := reporter{code: c.code}
 		switch {
-		case f.Installation == nil && !slices.Contains(prerequisites, c.code):
+		case f.Installation == nil && !c.isPrerequisite:
 		case c.parts != nil:
 			c.parts(&r, f.Installation)
 		default:
@@ -117,11 +113,6 @@ const (
 	kindMutatingBinding = "MutatingAdmissionPolicyBinding"
 )
 
-// servesMutatingPolicies reports whether the API server can set ranks.
-func (f Facts) servesMutatingPolicies() bool {
-	return slices.Contains(f.AdmissionKinds.Value, kindMutatingPolicy)
-}
-
 // judgeRankAssignment judges what sets the ranks of gangs of several workloads: a policy, or a webhook.
 func judgeRankAssignment(r *reporter, f Facts) {
 	i, policies, bindings := f.Installation, f.ChartObjects[kindMutatingPolicy], f.ChartObjects[kindMutatingBinding]
@@ -129,9 +120,9 @@ func judgeRankAssignment(r *reporter, f Facts) {
 	isOwn := func(o ChartObject) bool { return i.Name == "" || o.Release == i.Name }
 	const nothing = "nothing sets the ranks of several workloads: the webhook has no rules, and "
 	switch {
-	case f.AdmissionKinds.Err != nil:
-		r.addUnread("the kinds of admissionregistration.k8s.io/v1", f.AdmissionKinds.Err)
-	case i == nil && f.servesMutatingPolicies():
+	case f.ServesPolicies.Err != nil:
+		r.addUnread("the kinds of admissionregistration.k8s.io/v1", f.ServesPolicies.Err)
+	case i == nil && f.ServesPolicies.Value:
 		r.ok("a MutatingAdmissionPolicy can set the ranks of several workloads")
 	case i == nil:
 		r.ok("the webhook will set the ranks of several workloads, because MutatingAdmissionPolicy v1 is not served")
@@ -139,7 +130,7 @@ func judgeRankAssignment(r *reporter, f Facts) {
 		r.addUnread("the MutatingWebhookConfiguration", i.Mutating.Err)
 	case i.findWebhook(rankWebhook).rules > 0:
 		r.ok("the webhook sets the ranks of several workloads")
-	case !f.servesMutatingPolicies():
+	case !f.ServesPolicies.Value:
 		r.fail(i.upgradeCommand(), nothing+"the API server serves no policy")
 	case policies.Err != nil || bindings.Err != nil:
 		r.addUnread("the policy that sets ranks", cmp.Or(policies.Err, bindings.Err))

@@ -18,7 +18,7 @@ func judgeInjection(r *reporter, i *Installation) {
 	case a.Namespace == "":
 		r.fail("change the values webhook.namespaceSelector and namespaces, or label a namespace",
 			"Rollcall manages no existing namespace")
-	case a.Selection == NotSelected:
+	case a.isExcluded():
 		r.fail("change the labels of the namespace or the values webhook.namespaceSelector and namespaces; Rollcall never "+
 			"manages kube-system and its own namespace",
 			"Rollcall does not manage the namespace %s, or it does not exist", a.Namespace)
@@ -26,7 +26,7 @@ func judgeInjection(r *reporter, i *Installation) {
 		a.explainRejection(r, where)
 	case a.isInjected():
 		r.ok("%s is injected (dry run)", where)
-	case a.Selection == SelectionUnknown:
+	case a.Selected.Err != nil:
 		r.unknown("choose a namespace that Rollcall manages with --namespace, or grant the permission to get namespaces",
 			"%s is not injected (dry run), but the labels of the namespace are not known", where)
 	case i.Mutating.Err == nil && i.Mutating.Value == nil:
@@ -83,10 +83,10 @@ func judgeDenial(r *reporter, i *Installation) {
 	where := "an invalid Job in the namespace " + a.Namespace
 	const seeInjection = "see the result of Injection"
 	switch {
-	case a.Selection == NotSelected:
+	case a.isExcluded():
 		r.unknown(seeInjection, "the denial of an invalid Job: no namespace is managed by Rollcall")
 		return
-	case a.Denial.Err == nil && a.Selection == SelectionUnknown:
+	case a.Denial.Err == nil && a.Selected.Err != nil:
 		r.unknown(seeInjection, "%s is admitted (dry run)", where)
 		return
 	case a.Denial.Err == nil:

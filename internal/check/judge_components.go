@@ -2,12 +2,11 @@ package check
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
@@ -34,7 +33,8 @@ func (c Component) judgeReadiness(r *reporter) {
 		return
 	}
 	kubectl := "kubectl --namespace " + d.Namespace
-	describe := "find the reason: " + kubectl + " describe pods --selector " + formatSelector(d.Spec.Selector.MatchLabels)
+	describe := "find the reason: " + kubectl + " describe pods --selector " +
+		labels.FormatLabels(d.Spec.Selector.MatchLabels)
 	ready, want := d.Status.ReadyReplicas, c.replicas()
 	summary := fmt.Sprintf("%d of %d pods of the Deployment %s are ready", ready, want, d.Name)
 	switch {
@@ -52,16 +52,6 @@ func (c Component) judgeReadiness(r *reporter) {
 	}
 }
 
-// formatSelector returns labels in the form of kubectl.
-func formatSelector(labels map[string]string) string {
-	var out []string
-	for key, value := range labels {
-		out = append(out, key+"="+value)
-	}
-	slices.Sort(out)
-	return strings.Join(out, ",")
-}
-
 // judgeVersions judges whether both components and the command have one version.
 func judgeVersions(r *reporter, f Facts) {
 	i := f.Installation
@@ -72,22 +62,22 @@ func judgeVersions(r *reporter, f Facts) {
 	if a, b := i.Webhook.findContainer().Image, i.Controller.findContainer().Image; a != b {
 		r.fail(i.upgradeCommand(), "the webhook runs the image %s, but the controller %s", a, b)
 	}
-	labels := i.Webhook.Value.Labels
+	ofChart := i.Webhook.Value.Labels
 	command, err := version.ParseSemantic(f.CommandVersion)
-	installed, chartErr := version.ParseSemantic(labels[labelAppVersion])
+	installed, chartErr := version.ParseSemantic(ofChart[labelAppVersion])
 	switch {
 	case err != nil || command.PreRelease() != "":
 		r.unknown("use the command of a release",
 			"the command has the version %s of a development build, which cannot be compared with the chart %s",
-			f.CommandVersion, labels[labelAppVersion])
+			f.CommandVersion, ofChart[labelAppVersion])
 	case chartErr != nil:
 		r.unknown("", "the chart has no version: %v", chartErr)
 	case command.Major() != installed.Major() || command.Minor() != installed.Minor():
 		r.warn("use the command of the same minor release", "the command has the version %s, but the chart %s",
-			f.CommandVersion, labels[labelAppVersion])
+			f.CommandVersion, ofChart[labelAppVersion])
 	}
 	if len(r.results) == 0 {
-		r.ok("the webhook, the controller and the command are of the chart %s", labels[labelChart])
+		r.ok("the webhook, the controller and the command are of the chart %s", ofChart[labelChart])
 	}
 }
 

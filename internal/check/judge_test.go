@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 			change: func(f *Facts, i *Installation) { i.Name = "" },
 		},
 		"ranks need a webhook if the API server was downgraded": {
-			change: func(f *Facts, _ *Installation) { f.AdmissionKinds.Value = f.AdmissionKinds.Value[:1] },
+			change: func(f *Facts, _ *Installation) { f.ServesPolicies.Value = false },
 			want: []string{"error RankAssignment: nothing sets the ranks of several workloads: the webhook has no rules, " +
 				"and the " +
 				"API server serves no policy | " + restore},
@@ -212,7 +212,7 @@ func TestJudge(t *testing.T) {
 		},
 		"a namespace that Rollcall does not manage is an error": {
 			change: func(_ *Facts, i *Installation) {
-				i.Admission = Admission{Namespace: "kube-system", Selection: NotSelected}
+				i.Admission = Admission{Namespace: "kube-system"}
 			},
 			want: []string{
 				"error Injection: Rollcall does not manage the namespace kube-system, or it does not exist | change the labels",

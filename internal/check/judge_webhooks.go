@@ -7,6 +7,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -137,7 +138,7 @@ func judgeService(r *reporter, i *Installation) {
 		r.addUnread("the endpoints of the Service "+client.Service.Name, i.ReadyEndpoints.Err)
 	case i.ReadyEndpoints.Value == 0:
 		r.fail(fmt.Sprintf("the pods of the webhook must be ready: kubectl --namespace %s get pods --selector %s",
-			i.Namespace, formatSelector(i.Service.Value.Spec.Selector)),
+			i.Namespace, labels.FormatLabels(i.Service.Value.Spec.Selector)),
 			"the Service %s has no ready endpoints", client.Service.Name)
 	default:
 		r.ok("the Service %s has %s", client.Service.Name, gang.FormatCount(i.ReadyEndpoints.Value, "ready endpoint"))

@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -82,7 +83,7 @@ func (r Reader) Read(ctx context.Context) (Facts, error) {
 	default:
 		return f, fmt.Errorf("requesting the version of the API server: %w", err)
 	}
-	f.AdmissionKinds = r.readAdmissionKinds(ctx)
+	f.ServesPolicies = r.readServesPolicies(ctx)
 	deployments := r.listDeployments(ctx)
 	f.Releases = Observed[[]Release]{Value: listReleases(deployments.Value), Err: deployments.Err}
 	f.ChartObjects = r.readChartObjects(ctx)
@@ -111,17 +112,12 @@ func observe[T any](value T, err error) Observed[T] {
 	return Observed[T]{Value: value, Err: err}
 }
 
-// readAdmissionKinds returns the kinds of admissionregistration.k8s.io/v1.
-func (r Reader) readAdmissionKinds(ctx context.Context) Observed[[]string] {
+// readServesPolicies returns whether the API server serves MutatingAdmissionPolicy v1.
+func (r Reader) readServesPolicies(ctx context.Context) Observed[bool] {
 	version := admissionv1.SchemeGroupVersion.String()
 	list, err := r.Client.Discovery().ServerResourcesForGroupVersionWithContext(ctx, version)
-	var kinds []string
-	if err == nil {
-		for _, resource := range list.APIResources {
-			kinds = append(kinds, resource.Kind)
-		}
-	}
-	return observe(kinds, err)
+	isPolicy := func(resource metav1.APIResource) bool { return resource.Kind == kindMutatingPolicy }
+	return observe(err == nil && slices.ContainsFunc(list.APIResources, isPolicy), err)
 }
 
 // readChartObjects returns the cluster-scoped objects with the label of the chart.

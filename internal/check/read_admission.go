@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"context"
+	_ "embed" // for the sample
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -10,27 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
-)
-
-// Selection is what is known about the namespace of the dry runs.
-type Selection string
-
-// The selections.
-const (
-	// Selected means that Rollcall manages the namespace.
-	Selected Selection = "selected"
-	// NotSelected means that Rollcall does not manage the namespace that the user chose, or any namespace. The
-	// namespace may not exist.
-	NotSelected Selection = "excluded"
-	// SelectionUnknown means that the labels of namespaces could not be read.
-	SelectionUnknown Selection = "unknown"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 )
 
 // tryAdmission creates a valid and an invalid Job as dry runs, in a namespace that Rollcall manages.
 func (r Reader) tryAdmission(ctx context.Context, i *Installation) Admission {
 	var a Admission
-	a.Namespace, a.Selection = r.selectNamespace(ctx, i)
-	if a.Selection == NotSelected {
+	a.Namespace, a.Selected = r.selectNamespace(ctx, i)
+	if a.isExcluded() {
 		return a
 	}
 	name := "rollcall-check-" + utilrand.String(5)
@@ -45,20 +34,21 @@ func (r Reader) tryAdmission(ctx context.Context, i *Installation) Admission {
 
 // selectNamespace returns the namespace of the dry runs. Without the permission to list namespaces, it is the
 // namespace of the user.
-func (r Reader) selectNamespace(ctx context.Context, i *Installation) (string, Selection) {
+func (r Reader) selectNamespace(ctx context.Context, i *Installation) (string, Observed[bool]) {
 	preferred := cmp.Or(r.PreferredNamespace, metav1.NamespaceDefault)
 	list, err := r.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return cmp.Or(r.Namespace, preferred), SelectionUnknown
+		return cmp.Or(r.Namespace, preferred), Observed[bool]{Err: err}
 	}
-	return chooseNamespace(list.Items, i.namespaceSelector(), r.Namespace, preferred, metav1.NamespaceDefault)
+	name, ok := chooseNamespace(list.Items, i.namespaceSelector(), r.Namespace, preferred, metav1.NamespaceDefault)
+	return name, Observed[bool]{Value: ok}
 }
 
-// chooseNamespace returns the namespace of the dry runs. required is the namespace that the user chose, or
-// empty. preferred are tried before all other namespaces.
+// chooseNamespace returns the namespace of the dry runs, and whether Rollcall manages it. required is the namespace
+// that the user chose, or empty. preferred are tried before all other namespaces.
 func chooseNamespace(
 	namespaces []corev1.Namespace, selector labels.Selector, required string, preferred ...string,
-) (string, Selection) {
+) (string, bool) {
 	selected := map[string]bool{}
 	for _, n := range namespaces {
 		if n.DeletionTimestamp == nil {
@@ -66,19 +56,16 @@ func chooseNamespace(
 			preferred = append(preferred, n.Name)
 		}
 	}
-	switch {
-	case required != "" && !selected[required]:
-		return required, NotSelected
-	case required != "":
-		return required, Selected
+	if required != "" {
+		return required, selected[required]
 	}
 	slices.Sort(preferred[len(preferred)-len(selected):])
 	for _, name := range preferred {
 		if selected[name] {
-			return name, Selected
+			return name, true
 		}
 	}
-	return "", NotSelected
+	return "", false
 }
 
 // namespaceSelector returns the selector of the namespaces that Rollcall manages: that of the mutating
@@ -97,4 +84,21 @@ func (i *Installation) namespaceSelector() labels.Selector {
 		return labels.Nothing()
 	}
 	return excluded
+}
+
+// invalidField is the field that the denial of the invalid Job names.
+const invalidField = "spec.completions"
+
+//go:embed sample.yaml
+var sampleJob []byte
+
+// newSampleJob returns a suspended Job of a gang of two ranks. A number of completions other than two makes it
+// invalid for Rollcall, but not for Kubernetes.
+func newSampleJob(name string, completions int32) *batchv1.Job {
+	var job batchv1.Job
+	if err := yaml.UnmarshalStrict(sampleJob, &job); err != nil {
+		panic(err) // the file is part of the program
+	}
+	job.Name, job.Spec.Completions = name, ptr.To(completions)
+	return &job
 }

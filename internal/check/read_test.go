@@ -48,7 +48,7 @@ func TestReadWithoutPermissions(t *testing.T) {
 			t.Errorf("%s has the fix %q", r.Code, r.Fix)
 		}
 	}
-	if i := facts.Installation; i == nil || i.Admission.Namespace != "team" || i.Admission.Selection != SelectionUnknown {
+	if i := facts.Installation; i == nil || i.Admission.Namespace != "team" || i.Admission.Selected.Err == nil {
 		t.Errorf("the installation is %+v, want a dry run in the namespace of the user", i)
 	}
 }

@@ -134,19 +134,19 @@ func TestChooseNamespace(t *testing.T) {
 		namespaces          []corev1.Namespace
 		required, preferred string
 		want                string
-		wantSelection       Selection
+		wantSelected        bool
 	}{
-		"the namespace of the user":            {all, "team", "", "team", Selected},
-		"an excluded namespace of the user":    {all, "kube-system", "", "kube-system", NotSelected},
-		"a missing namespace of the user":      {all, "x", "", "x", NotSelected},
-		"the preferred namespace":              {all, "", "team", "team", Selected},
-		"another than the excluded preference": {all, "", "kube-system", "alpha", Selected},
-		"no namespace":                         {all[:1], "", "team", "", NotSelected},
+		"the namespace of the user":            {all, "team", "", "team", true},
+		"an excluded namespace of the user":    {all, "kube-system", "", "kube-system", false},
+		"a missing namespace of the user":      {all, "x", "", "x", false},
+		"the preferred namespace":              {all, "", "team", "team", true},
+		"another than the excluded preference": {all, "", "kube-system", "alpha", true},
+		"no namespace":                         {all[:1], "", "team", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, selection := chooseNamespace(c.namespaces, i.namespaceSelector(), c.required, c.preferred)
-			if got != c.want || selection != c.wantSelection {
-				t.Errorf("chooseNamespace returned %q and %q, want %q and %q", got, selection, c.want, c.wantSelection)
+			got, selected := chooseNamespace(c.namespaces, i.namespaceSelector(), c.required, c.preferred)
+			if got != c.want || selected != c.wantSelected {
+				t.Errorf("chooseNamespace returned %q and %t, want %q and %t", got, selected, c.want, c.wantSelected)
 			}
 		})
 	}

@@ -22,8 +22,12 @@ type LauncherProgram struct {
 	Pairs string
 	// AddressFlags are the flags with the host of rank 0. A name with underscores is shown with underscores.
 	AddressFlags string
-	// RankFlag is a flag with the rank of the pod that the launcher needs, or that has the value of a variable.
-	RankFlag string
+	// VariablePrefix starts the variables from which the launcher reads its flags. Rollcall sets them, so the launcher
+	// needs no flags.
+	VariablePrefix string
+	// NodesFlag is the flag with the number of pods. RankFlag is the flag with the rank of the pod; empty if the launcher
+	// does not need it, or if it has the value of a variable.
+	NodesFlag, RankFlag string
 	// ProcessFlags are the flags with the number of processes on all hosts. They need hosts with slots.
 	ProcessFlags string
 	// HostProcessFlags are the flags with the number of processes on each host.

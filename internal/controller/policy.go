@@ -147,15 +147,15 @@ func (r *Reconciler) judgeGang(
 	return result, err
 }
 
-// newJudgment returns the judgment of members with the given findings. Each rule is in it once, with the finding of the
-// first member that violates it.
-func newJudgment(in policy.Input, findingsOfMembers [][]policy.Finding) judgment {
+// newJudgment returns the judgment of a gang from those of its members. Each rule is in it once, with the finding of
+// the first member that violates it.
+func newJudgment(in policy.Input, judgments []policy.Judgment) judgment {
 	var result judgment
 	var lines []string
 	violated := sets.Set[violatedRule]{}
-	for i, findings := range findingsOfMembers {
+	for i, judged := range judgments {
 		member := in.Members[i].Workload
-		for _, f := range findings {
+		for _, f := range judged.Findings {
 			rule := violatedRule{name: f.Rule, mode: f.Mode}
 			if f.Unknown || violated.Has(rule) {
 				continue

@@ -120,7 +120,7 @@ func (r *Reconciler) isDeniedByPolicy(ctx context.Context, w gang.Workload, reco
 		member := policy.Member{Gang: result.Gang, Workload: workload}
 		return current.Judge(policy.Input{
 			Members: []policy.Member{member}, Namespace: namespace, Now: r.Clock.Now(),
-		})[0], nil
+		})[0].Findings, nil
 	}
 	before, beforeErr := evaluate(recorded)
 	after, afterErr := evaluate(w.Ranks())

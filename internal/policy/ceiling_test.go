@@ -23,7 +23,7 @@ func TestWithCeiling(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var modes []policy.Mode
-			for _, f := range p.WithCeiling(test.ceiling).Judge(newInput(t, readJob(t, bigJob)))[0] {
+			for _, f := range p.WithCeiling(test.ceiling).Judge(newInput(t, readJob(t, bigJob)))[0].Findings {
 				modes = append(modes, f.Mode)
 			}
 			if diff := cmp.Diff(test.modes, modes, cmpopts.EquateEmpty()); diff != "" {

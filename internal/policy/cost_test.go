@@ -29,7 +29,7 @@ func expensiveRules(count int, when string) string {
 // not evaluated for this reason is violated.
 func TestCostOfAllRules(t *testing.T) {
 	p := readPolicy(t, "cluster: {rules: ["+expensiveRules(200, "gang.framework == 'pytorch'")+"]}")
-	findings := p.Judge(newInput(t, readJob(t, bigJob)))[0]
+	findings := p.Judge(newInput(t, readJob(t, bigJob)))[0].Findings
 	if len(findings) == 0 || len(findings) == 200 {
 		t.Fatalf("%d of 200 rules are violated, want only those beyond the limit", len(findings))
 	}

@@ -343,5 +343,5 @@ func (p *Policy) LeftProfile(before gang.Workload, after Input) []Finding {
 	v.add(annotationsPath.Key(gang.AnnotationProfile).String(), m.profile(),
 		"cannot change, because the workload has the defaults of the profile %s; set it to %q, "+
 			"or create the workload again", left, left)
-	return []Finding{p.newFinding(c, v[0])}
+	return p.completeFindings(c, v)
 }

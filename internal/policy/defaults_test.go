@@ -241,7 +241,7 @@ func TestDefaultTTLOfGitOps(t *testing.T) {
 			if w.Job.Spec.ActiveDeadlineSeconds == nil {
 				t.Error("the other defaults are not set")
 			}
-			if findings := p.Judge(newInput(t, w))[0]; len(findings) > 0 {
+			if findings := p.Judge(newInput(t, w))[0].Findings; len(findings) > 0 {
 				t.Errorf("the locked default denies the workload: %v", findings)
 			}
 		})
@@ -318,7 +318,7 @@ func TestLockedDefaults(t *testing.T) {
 		"env: {NCCL_DEBUG: {value: WARN, locked: true}}, ttl: {value: 1h, locked: true}}}")
 	evaluate := func(w gang.Workload) []string {
 		var got []string
-		for _, f := range p.Judge(newInput(t, w))[0] {
+		for _, f := range p.Judge(newInput(t, w))[0].Findings {
 			got = append(got, f.Rule+" "+f.String())
 		}
 		return got

@@ -94,7 +94,7 @@ func TestDisruptionsLimit(t *testing.T) {
 				t.Errorf("max-disruptions = %q, want %q", value, test.wantValue)
 			}
 			var findings []string
-			for _, f := range p.Judge(newInput(t, w))[0] {
+			for _, f := range p.Judge(newInput(t, w))[0].Findings {
 				findings = append(findings, string(f.Mode)+" "+f.Rule+" "+f.String())
 			}
 			if diff := cmp.Diff(test.findings, findings); diff != "" {

@@ -227,7 +227,7 @@ func TestEvaluate(t *testing.T) {
 			}
 			in := newInput(t, readJob(t, strings.NewReplacer(test.replace...).Replace(job)))
 			var got []string
-			for _, f := range readPolicy(t, test.policy).Judge(in)[0] {
+			for _, f := range readPolicy(t, test.policy).Judge(in)[0].Findings {
 				prefix := ""
 				if f.Unknown {
 					prefix = "unknown "
@@ -244,7 +244,7 @@ func TestEvaluate(t *testing.T) {
 func TestWorsened(t *testing.T) {
 	p := readPolicy(t, "cluster: {limits: {size: {max: 64}, labels: {require: {team: '.+'}}}}")
 	evaluate := func(replacements ...string) []policy.Finding {
-		return p.Judge(newInput(t, readJob(t, strings.NewReplacer(replacements...).Replace(bigJob))))[0]
+		return p.Judge(newInput(t, readJob(t, strings.NewReplacer(replacements...).Replace(bigJob))))[0].Findings
 	}
 	before := evaluate()
 	for name, test := range map[string]struct {

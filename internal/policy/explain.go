@@ -68,7 +68,10 @@ func (p *Policy) Explain(ns Namespace, selected string) Explanation {
 
 func (p *Policy) newEntry(name string, mode Mode, value any, line int) Entry {
 	if rule, ok := value.(Rule); ok {
-		value = ruleJSON{When: rule.When, Expression: rule.Expression}
+		value = struct { // the entry contains the rest
+			When       string `json:"when,omitempty"`
+			Expression string `json:"expression"`
+		}{rule.When, rule.Expression}
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -79,12 +82,6 @@ func (p *Policy) newEntry(name string, mode Mode, value any, line int) Entry {
 	return Entry{
 		Name: name, Mode: mode, Value: bytes.TrimSpace(text.Bytes()), Source: p.source, Line: line,
 	}
-}
-
-// ruleJSON is a rule without what the entry contains already.
-type ruleJSON struct {
-	When       string `json:"when,omitempty"`
-	Expression string `json:"expression"`
 }
 
 // isReplaced reports whether a scope with precedence has a default for the same field.

@@ -38,9 +38,8 @@ type facts struct {
 	// disruptions is the maximum number of disruptions after which Rollcall restarts the gang, or
 	// unlimitedDisruptions. It is 0 unless the restart policy is gang.
 	disruptions int64
-	// images are the images of all containers and volumes, and hiddenGPUs the variables that expose accelerators which
-	// the container did not request. The value of a variable is empty if it is in a source.
-	images, hiddenGPUs []fieldFact
+	// images are the images of all containers and volumes.
+	images []fieldFact
 	// checkpoints is true if a training container can write data that outlives its pod. It is false for
 	// a member whose peers save the checkpoints, and checkpointsUnknown is then true.
 	checkpoints, checkpointsUnknown bool
@@ -71,25 +70,18 @@ var (
 func newFacts(m Member) facts {
 	g, w := m.Gang, m.Workload
 	template := w.Template()
+	size := g.SizeBounds(g.Members...)
 	f := facts{
 		Member:       m,
-		size:         int64(g.Size),
-		minSize:      int64(g.Size),
-		pods:         int64(g.OwnMember().Size),
+		size:         int64(size.Max),
+		minSize:      int64(size.Min),
+		pods:         int64(g.SizeBounds(g.OwnMember()).Max),
 		gpusPerPod:   countPodAccelerators(template.Spec),
 		hasClaims:    hasClaims(template.Spec),
 		endsWithout:  g.EndsWithout(g.OwnMember()),
 		membersKnown: len(g.Members) == 1,
 		checkpoints:  SavesCheckpoints(g, template.Spec),
 		paths:        findFieldPaths(g, w),
-	}
-	if g.Elastic != nil {
-		elastic := findElasticMember(g)
-		f.size += int64(g.Elastic.Max - elastic.Size)
-		f.minSize += int64(g.Elastic.Min - elastic.Size)
-		if elastic.Role == g.Role {
-			f.pods = int64(g.Elastic.Max)
-		}
 	}
 	if g.RestartRules.RestartPolicy != gang.RestartPolicyNever {
 		f.restarts = int64(g.RestartRules.MaxRestarts)
@@ -107,7 +99,15 @@ func newFacts(m Member) facts {
 	f.gangRuntime = f.runtime
 	f.gpus, f.gpusUnknown = f.pods*f.gpusPerPod, len(g.Members) > 1 || f.hasClaims
 	f.checkpointsUnknown = !f.checkpoints && len(g.Members) > 1
-	f.addContainers(template.Spec)
+	visitContainers(template.Spec, func(path *field.Path, c corev1.Container) {
+		f.images = append(f.images, fieldFact{path.Child("image").String(), c.Image})
+	})
+	for i, v := range template.Spec.Volumes {
+		if v.Image != nil {
+			path := podSpecPath.Child("volumes").Index(i).Child("image", "reference")
+			f.images = append(f.images, fieldFact{path.String(), v.Image.Reference})
+		}
+	}
 	return f
 }
 
@@ -139,16 +139,6 @@ func (m Member) FactLabels() map[string]string {
 		labels[gang.LabelAccelerators] = formatInt(f.pods * f.gpusPerPod)
 	}
 	return labels
-}
-
-// findElasticMember returns the member whose number of pods can change.
-func findElasticMember(g gang.Gang) gang.Member {
-	for _, m := range g.Members {
-		if m.Role == g.Framework.ElasticRole {
-			return m
-		}
-	}
-	return g.OwnMember()
 }
 
 func secondsOf[T int32 | int64](seconds *T) *time.Duration {
@@ -211,41 +201,13 @@ func hasClaims(spec corev1.PodSpec) bool {
 		slices.ContainsFunc(spec.InitContainers, hasContainerClaims)
 }
 
-// nvidiaVisibleDevices is the variable from which the NVIDIA container runtime reads the devices of a
-// container (NVIDIA Container Toolkit documentation, environment variables). The device plugin sets
-// it in containers that requested accelerators. A value in the pod takes precedence.
-const nvidiaVisibleDevices = "NVIDIA_VISIBLE_DEVICES"
-
-// addContainers sets the facts of all containers, and the images of volumes.
-func (f *facts) addContainers(spec corev1.PodSpec) {
-	add := func(path *field.Path, containers []corev1.Container) {
-		for i, c := range containers {
-			item := path.Index(i)
-			f.images = append(f.images, fieldFact{item.Child("image").String(), c.Image})
-			f.addHiddenGPUs(item.Child("env"), c.Env)
-		}
+// visitContainers calls visit for each container of a pod, init containers first.
+func visitContainers(spec corev1.PodSpec, visit func(path *field.Path, c corev1.Container)) {
+	for i, c := range spec.InitContainers {
+		visit(podSpecPath.Child("initContainers").Index(i), c)
 	}
-	add(podSpecPath.Child("initContainers"), spec.InitContainers)
-	add(podSpecPath.Child("containers"), spec.Containers)
-	for i, v := range spec.Volumes {
-		if v.Image != nil {
-			path := podSpecPath.Child("volumes").Index(i).Child("image", "reference")
-			f.images = append(f.images, fieldFact{path.String(), v.Image.Reference})
-		}
-	}
-}
-
-// addHiddenGPUs adds the variables that expose accelerators. A resource claim does not permit them, because its
-// driver does not need the variable, and the claim can be for another device.
-func (f *facts) addHiddenGPUs(path *field.Path, variables []corev1.EnvVar) {
-	for i, v := range variables {
-		switch {
-		case v.Name != nvidiaVisibleDevices:
-		case v.ValueFrom != nil:
-			f.hiddenGPUs = append(f.hiddenGPUs, fieldFact{path.Index(i).Child("valueFrom").String(), ""})
-		case !slices.Contains([]string{"", "none", "void"}, v.Value):
-			f.hiddenGPUs = append(f.hiddenGPUs, fieldFact{path.Index(i).Child("value").String(), v.Value})
-		}
+	for i, c := range spec.Containers {
+		visit(podSpecPath.Child("containers").Index(i), c)
 	}
 }
 
@@ -271,13 +233,9 @@ func findFieldPaths(g gang.Gang, w gang.Workload) fieldPaths {
 		paths.gpus = podSpecPath.Child("containers").Index(i).Child("resources", "limits").String()
 	}
 	paths.restarts = annotationsPath.Key(gang.AnnotationMaxRestarts).String()
-	if _, ok := annotations[gang.AnnotationMaxRestarts]; !ok && hasOwnBackoffLimit(w) {
+	hasOwnBackoffLimit := w.Job != nil && !gang.IsDefaultBackoffLimit(w.Job.Spec.BackoffLimit)
+	if _, ok := annotations[gang.AnnotationMaxRestarts]; !ok && hasOwnBackoffLimit {
 		paths.restarts = specPath.Child("backoffLimit").String()
 	}
 	return paths
-}
-
-// hasOwnBackoffLimit reports whether the number of restarts can come from spec.backoffLimit.
-func hasOwnBackoffLimit(w gang.Workload) bool {
-	return w.Job != nil && !gang.IsDefaultBackoffLimit(w.Job.Spec.BackoffLimit)
 }

@@ -47,24 +47,17 @@ func Worst(findings []Finding) Mode {
 // is worse if it changed and still violates the policy. A rule in CEL has no value, so no update makes its violation
 // worse.
 func Worsened(before, after []Finding) []Finding {
-	type check struct {
-		rule    string
-		unknown bool
+	violation := func(f Finding) Finding {
+		return Finding{Rule: f.Rule, Unknown: f.Unknown, Value: f.Value, Message: f.Message}
 	}
-	type violation struct {
-		check
-		value, message string
-	}
-	same, excesses := map[violation]bool{}, map[check]float64{}
+	rule := func(f Finding) Finding { return Finding{Rule: f.Rule, Unknown: f.Unknown} }
+	existed, excesses := map[Finding]bool{}, map[Finding]float64{}
 	for _, f := range before {
-		c := check{f.Rule, f.Unknown}
-		same[violation{c, f.Value, f.Message}] = true
-		excesses[c] = max(excesses[c], f.excess)
+		existed[violation(f)] = true
+		excesses[rule(f)] = max(excesses[rule(f)], f.excess)
 	}
 	return slices.DeleteFunc(slices.Clone(after), func(f Finding) bool {
-		c := check{f.Rule, f.Unknown}
-		isNumber := f.excess > 0
-		return same[violation{c, f.Value, f.Message}] || isNumber && excesses[c] >= f.excess
+		return existed[violation(f)] || f.excess > 0 && excesses[rule(f)] >= f.excess
 	})
 }
 

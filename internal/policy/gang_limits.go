@@ -2,21 +2,21 @@ package policy
 
 import (
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 )
 
 func (l *SizeLimit) validate(r *reader, path string) {
-	r.checkCount(path+".min", l.Min)
-	r.checkCount(path+".max", l.Max)
-	if l.Min == nil && l.Max == nil {
-		r.add(path, "has no effect; set min or max")
-	}
 	if l.Min != nil && l.Max != nil && *l.Min > *l.Max {
 		r.add(path, "no gang satisfies min %d and max %d", *l.Min, *l.Max)
 	}
@@ -34,17 +34,11 @@ func (l *SizeLimit) check(_ string, f facts, v *violations) {
 }
 
 func (l *GPULimit) validate(r *reader, path string) {
-	r.checkCount(path+".max", l.Max)
-	r.checkCount(path+".multipleOf", &l.MultipleOf)
 	for i := range l.In {
 		r.checkCount(fmt.Sprintf("%s.in[%d]", path, i), &l.In[i])
 	}
 	if l.In != nil && len(l.In) == 0 {
 		r.add(path+".in", "is empty, so no gang with accelerators satisfies it; write max: 0 to forbid accelerators")
-		return
-	}
-	if l.Max == nil && l.MultipleOf == 0 && len(l.In) == 0 {
-		r.add(path, "has no effect; set max, multipleOf or in")
 	}
 	if l.Max != nil && *l.Max > 0 && l.MultipleOf > *l.Max {
 		r.add(path, "no gang with accelerators satisfies multipleOf %d and max %d", l.MultipleOf, *l.Max)
@@ -69,7 +63,7 @@ func (l *GPULimit) check(_ string, f facts, v *violations) {
 			excess = float64(f.gpus - *l.Max)
 	case f.gpusUnknown && !isTooLarge:
 		v.add(f.paths.gpus, "", "the accelerators of the other members or of the resource claims are not known yet").
-			unknown = true
+			Unknown = true
 	case f.gpus == 0:
 	case l.MultipleOf > 0 && f.gpus%l.MultipleOf != 0 && !f.gpusUnknown:
 		v.add(f.paths.size, f.pods, "%s, a multiple of %d is required, such as %d",
@@ -112,8 +106,6 @@ func joinNames[T any](values []T) string {
 }
 
 func (l *WholeNodesLimit) validate(r *reader, path string) {
-	r.checkCount(path+".gpusPerNode", &l.GPUsPerNode)
-	r.checkCount(path+".fromPods", l.FromPods)
 	if l.GPUsPerNode == 0 {
 		r.add(path+".gpusPerNode", "is required: the number of accelerators of a node")
 	}
@@ -132,15 +124,13 @@ func (l *WholeNodesLimit) check(_ string, f facts, v *violations) {
 		"request %d%s", gang.FormatCount(f.gpusPerPod, "accelerator"), from, l.GPUsPerNode, inPods)
 }
 
-func (l *GPUHoursLimit) validate(r *reader, path string) { r.checkCount(path+".max", &l.Max) }
-
 func (l *GPUHoursLimit) check(_ string, f facts, v *violations) {
 	path := specPath.Child("activeDeadlineSeconds").String()
 	if f.gangRuntime == nil {
 		switch {
 		case f.gpus == 0:
 		case f.endsWithout && !f.membersKnown && f.Workload.Kind() != gang.Job:
-			v.add(path, "", "the maximum runtime of the Job that ends the gang is not known yet").unknown = true
+			v.add(path, "", "the maximum runtime of the Job that ends the gang is not known yet").Unknown = true
 		default:
 			v.add(path, "", "is required, because a gang with accelerators may use at most %s; set at most %d",
 				gang.FormatCount(l.Max, "GPU-hour"), l.longestRuntime(f))
@@ -159,7 +149,7 @@ func (l *GPUHoursLimit) check(_ string, f facts, v *violations) {
 			used, formatGPUs(f), formatDuration(*f.gangRuntime), attempts, l.Max, l.longestRuntime(f)).
 			excess = used - float64(l.Max)
 	case f.gpusUnknown:
-		v.add(path, "", "the accelerators of the other members or of the resource claims are not known yet").unknown = true
+		v.add(path, "", "the accelerators of the other members or of the resource claims are not known yet").Unknown = true
 	}
 }
 
@@ -178,14 +168,6 @@ func (f facts) attempts() int64 {
 }
 
 func (l *DurationLimit) validate(r *reader, path string) {
-	if !l.Required && l.Min == nil && l.Max == nil {
-		r.add(path, "has no effect; set required, min or max")
-	}
-	for key, bound := range map[string]*Duration{"min": l.Min, "max": l.Max} {
-		if bound != nil && bound.err != nil {
-			r.add(path+"."+key, "%v", bound.err)
-		}
-	}
 	if l.Min != nil && l.Max != nil && l.Min.value > l.Max.value && l.Max.err == nil {
 		r.add(path, "no gang satisfies min %s and max %s", l.Min, l.Max)
 	}
@@ -221,7 +203,7 @@ func (l *DurationLimit) checkRequired(path, purpose string, f facts, v *violatio
 	case !f.endsWithout:
 		v.add("kind", f.Workload.Kind(), "a %s has no %s, which is required; use a Job", f.Workload.Kind(), purpose)
 	case !f.membersKnown:
-		v.add("kind", "", "the Job that ends the gang must have a %s, and is not known yet", purpose).unknown = true
+		v.add("kind", "", "the Job that ends the gang must have a %s, and is not known yet", purpose).Unknown = true
 	}
 }
 
@@ -229,10 +211,6 @@ func (l *DurationLimit) checkRequired(path, purpose string, f facts, v *violatio
 var restartPolicies = []gang.RestartPolicy{gang.RestartPolicyGang, gang.RestartPolicyPod, gang.RestartPolicyNever}
 
 func (l *RestartsLimit) validate(r *reader, path string) {
-	r.checkCount(path+".max", l.Max)
-	if l.Max == nil && len(l.Policies) == 0 {
-		r.add(path, "has no effect; set max or policies")
-	}
 	for i, policy := range l.Policies {
 		if !slices.Contains(restartPolicies, policy) {
 			r.add(fmt.Sprintf("%s.policies[%d]", path, i), "%q is not a restart policy; use gang, pod or never", policy)
@@ -253,13 +231,6 @@ func (l *RestartsLimit) check(_ string, f facts, v *violations) {
 	}
 }
 
-func (l *DisruptionsLimit) validate(r *reader, path string) {
-	r.checkCount(path+".max", l.Max)
-	if l.Max == nil {
-		r.add(path, "has no effect; set max")
-	}
-}
-
 func (l *DisruptionsLimit) check(_ string, f facts, v *violations) {
 	if l.Max == nil || f.disruptions <= *l.Max {
 		return
@@ -271,4 +242,109 @@ func (l *DisruptionsLimit) check(_ string, f facts, v *violations) {
 	v.add(annotationsPath.Key(gang.AnnotationMaxDisruptions).String(), count,
 		"allows %s of the gang, at most %d are allowed; set %s: \"%d\"",
 		text, *l.Max, gang.AnnotationMaxDisruptions, *l.Max).excess = float64(f.disruptions - *l.Max)
+}
+
+func (l *FrameworksLimit) validate(r *reader, path string) {
+	for i, name := range l.Allow {
+		r.checkFramework(fmt.Sprintf("%s.allow[%d]", path, i), name)
+		if slices.Contains(l.Deny, name) {
+			r.add(fmt.Sprintf("%s.allow[%d]", path, i), "%s is also in deny", name)
+		}
+	}
+	for i, name := range l.Deny {
+		r.checkFramework(fmt.Sprintf("%s.deny[%d]", path, i), name)
+	}
+}
+
+func (l *FrameworksLimit) check(_ string, f facts, v *violations) {
+	path := labelsPath.Key(gang.LabelFramework).String()
+	switch {
+	case len(l.Allow) > 0 && !slices.Contains(l.Allow, f.Gang.Framework.Name):
+		v.add(path, f.Gang.Framework.Name, "is not allowed; allowed are %s", joinNames(l.Allow))
+	case slices.Contains(l.Deny, f.Gang.Framework.Name):
+		v.add(path, f.Gang.Framework.Name, "is not allowed; use any framework except %s", joinNames(l.Deny))
+	}
+}
+
+func (l *LabelsLimit) validate(r *reader, path string) {
+	l.patterns = map[string]*regexp.Regexp{}
+	for _, label := range slices.Sorted(maps.Keys(l.Require)) {
+		labelPath := fmt.Sprintf("%s.require[%s]", path, label)
+		r.checkLabelName(labelPath, label)
+		l.patterns[label] = r.compilePattern(labelPath, l.Require[label])
+		if slices.Contains(l.Forbid, label) {
+			r.add(labelPath, "is required and forbidden")
+		}
+	}
+	for i, label := range l.Forbid {
+		r.checkLabelName(fmt.Sprintf("%s.forbid[%d]", path, i), label)
+	}
+}
+
+func (l *LabelsLimit) check(_ string, f facts, v *violations) {
+	for _, label := range slices.Sorted(maps.Keys(l.Require)) {
+		value, ok := f.Workload.Meta().Labels[label]
+		switch pattern := l.patterns[label]; {
+		case !ok:
+			v.add(labelsPath.Key(label).String(), "", "is required; the value must match %s", l.Require[label])
+		case pattern != nil && !pattern.MatchString(value):
+			v.add(labelsPath.Key(label).String(), value, "must match %s", l.Require[label])
+		}
+	}
+	for _, label := range l.Forbid {
+		if value, ok := f.Workload.Meta().Labels[label]; ok {
+			v.add(labelsPath.Key(label).String(), value, "is forbidden; remove the label")
+		}
+	}
+}
+
+// check compares a name with the limit: the priority class or the queue.
+func (l *NameLimit) check(key string, f facts, v *violations) {
+	path, purpose, names := labelsPath.Key(gang.LabelQueueName).String(), "queue", f.queues()
+	if key == "priorityClass" {
+		path, purpose, names = podSpecPath.Child("priorityClassName").String(), "priority class", nil
+		if value := f.priorityClass(); value != "" {
+			names = []fieldFact{{path, value}}
+		}
+	}
+	switch {
+	case len(names) == 0 && l.Required && len(l.Allow) > 0:
+		v.add(path, "", "is required: the %s; allowed are %s", purpose, joinNames(l.Allow))
+	case len(names) == 0 && l.Required:
+		v.add(path, "", "is required: the %s", purpose)
+	}
+	for _, name := range names {
+		if len(l.Allow) > 0 && !slices.Contains(l.Allow, name.value) {
+			v.add(name.path, name.value, "is not allowed as the %s; allowed are %s", purpose, joinNames(l.Allow))
+		}
+	}
+}
+
+// nvidiaVisibleDevices is the variable from which the NVIDIA container runtime reads the devices of a
+// container (NVIDIA Container Toolkit documentation, environment variables). The device plugin sets
+// it in containers that requested accelerators. A value in the pod takes precedence.
+const nvidiaVisibleDevices = "NVIDIA_VISIBLE_DEVICES"
+
+// check adds the variables that expose accelerators. A resource claim does not permit them, because its driver does not
+// need the variable, and the claim can be for another device.
+func (l *HiddenGPUsLimit) check(_ string, f facts, v *violations) {
+	const consequence = "accelerators that the container does not request; remove it, and request them in resources.limits"
+	visitContainers(f.Workload.Template().Spec, func(path *field.Path, c corev1.Container) {
+		for i, e := range c.Env {
+			switch path := path.Child("env").Index(i); {
+			case e.Name != nvidiaVisibleDevices:
+			case e.ValueFrom != nil:
+				v.add(path.Child("valueFrom").String(), "", "%s can expose %s", e.Name, consequence)
+			case !slices.Contains([]string{"", "none", "void"}, e.Value):
+				v.add(path.Child("value").String(), e.Value, "%s exposes %s", e.Name, consequence)
+			}
+		}
+	})
+}
+
+// checkLabelName reports a name that no label can have.
+func (r *reader) checkLabelName(path, name string) {
+	for _, message := range validation.IsQualifiedName(name) {
+		r.add(path, "is not the name of a label: %s", message)
+	}
 }

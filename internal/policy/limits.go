@@ -56,7 +56,7 @@ type Limits struct {
 
 // limit is one key of [Limits].
 type limit interface {
-	// validate reports the mistakes of the limit itself, and prepares it for check.
+	// validate reports the mistakes of the limit that [reader.validateLimit] does not know, and prepares it for check.
 	validate(r *reader, path string)
 	// check adds the violations of a gang. The key is that of the limit.
 	check(key string, f facts, v *violations)
@@ -82,20 +82,13 @@ func (l Limits) list() []namedLimit {
 	return limits
 }
 
-// violation is a finding without the rule that it violates.
-type violation struct {
-	field, value, message string
-	unknown               bool
-	excess                float64
-}
-
-// violations are those of one limit or rule.
-type violations []violation
+// violations are the findings of one limit or rule, without its name and mode.
+type violations []Finding
 
 // add adds a violation of a field by a value: a text, a number, or an empty text for an absent field. The caller can
 // complete it.
-func (v *violations) add(field string, value any, format string, args ...any) *violation {
-	*v = append(*v, violation{field: field, value: fmt.Sprint(value), message: fmt.Sprintf(format, args...)})
+func (v *violations) add(field string, value any, format string, args ...any) *Finding {
+	*v = append(*v, Finding{Field: field, Value: fmt.Sprint(value), Message: fmt.Sprintf(format, args...)})
 	return &(*v)[len(*v)-1]
 }
 
@@ -105,7 +98,43 @@ type LimitMode struct {
 	Mode Mode `json:"mode,omitempty"`
 }
 
-func (m LimitMode) mode() Mode { return m.Mode }
+func (m LimitMode) mode() Mode               { return m.Mode }
+func (m LimitMode) validate(*reader, string) {}
+
+// validateLimit reports the mistakes that each limit can have: a mode, a number or a duration that does not exist, and
+// no field that has an effect.
+func (r *reader) validateLimit(path string, l limit) {
+	r.checkMode(path+".mode", l.mode())
+	before, hasEffect := len(r.problems), false
+	switch l.(type) {
+	case *GPUHoursLimit, *CheckpointLimit, *HiddenGPUsLimit:
+		hasEffect = true // without a field, too
+	}
+	var names []string
+	for field, value := range reflect.ValueOf(l).Elem().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" { // the mode, or a field of the program
+			continue
+		}
+		names = append(names, name)
+		isList := value.Kind() == reflect.Map || value.Kind() == reflect.Slice
+		hasEffect = hasEffect || !value.IsZero() && (!isList || value.Len() > 0)
+		switch v := value.Interface().(type) {
+		case int64:
+			r.checkCount(path+"."+name, &v)
+		case *int64:
+			r.checkCount(path+"."+name, v)
+		case *Duration:
+			if v != nil && v.err != nil {
+				r.add(path+"."+name, "%v", v.err)
+			}
+		}
+	}
+	l.validate(r, path)
+	if last := len(names) - 1; !hasEffect && len(r.problems) == before {
+		r.add(path, "has no effect; set %s", strings.TrimPrefix(strings.Join(names[:last], ", ")+" or "+names[last], " or "))
+	}
+}
 
 // SizeLimit bounds a number of ranks.
 type SizeLimit struct {

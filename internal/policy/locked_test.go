@@ -30,7 +30,7 @@ func TestLockedVariable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := strings.Replace(bigJob, "        resources", "        env: ["+test.env+"]\n        resources", 1)
 			var got string
-			for _, f := range p.Judge(newInput(t, applyDefaults(t, p, readJob(t, job))))[0] {
+			for _, f := range p.Judge(newInput(t, applyDefaults(t, p, readJob(t, job))))[0].Findings {
 				got += f.Value
 			}
 			if got != test.want {

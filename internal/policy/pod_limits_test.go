@@ -218,7 +218,7 @@ func TestPodLimits(t *testing.T) {
 			}
 			in := newInput(t, readJob(t, strings.NewReplacer(test.replace...).Replace(job)))
 			var got []string
-			for _, f := range readPolicy(t, "cluster: {limits: {"+test.limits+"}}").Judge(in)[0] {
+			for _, f := range readPolicy(t, "cluster: {limits: {"+test.limits+"}}").Judge(in)[0].Findings {
 				text := f.Rule + " " + f.String()
 				if f.Unknown {
 					text = "unknown " + text
@@ -297,7 +297,7 @@ func judgeFixture(t *testing.T, p *policy.Policy, file string) []policy.Finding 
 	}
 	return p.Judge(policy.Input{
 		Members: []policy.Member{{Gang: result.Gang, Workload: w}}, Namespace: policy.Namespace{Name: "a"}, Now: today,
-	})[0]
+	})[0].Findings
 }
 
 // TestPodSecurityVersion verifies that the newest version is that of the library.
@@ -329,7 +329,7 @@ func TestPodSecurityOfInjection(t *testing.T) {
 			t.Logf("%s needs other roles: %v", framework, err)
 			continue
 		}
-		for _, f := range p.Judge(newInput(t, w))[0] {
+		for _, f := range p.Judge(newInput(t, w))[0].Findings {
 			t.Errorf("%s: %s", framework, f)
 		}
 	}

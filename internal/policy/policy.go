@@ -52,11 +52,10 @@ type scope struct {
 type check struct {
 	name string // scope/name
 	mode Mode
-	run  func(*evaluation, *violations)
-	// applies reports whether the check concerns a gang; nil for all gangs of the scope.
-	applies func(*evaluation) bool
-	value   any // the limit, the rule or the default, as in the file
-	line    int // in the file
+	// run adds the violations of a gang. It returns false if the check does not concern the gang.
+	run   func(*evaluation, *violations) bool
+	value any // the limit, the rule or the default, as in the file
+	line  int // in the file
 }
 
 // Namespace identifies the namespace of a gang.
@@ -131,24 +130,28 @@ func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
 	compiled := scope{
 		name: name, mode: mode, defaults: s.Defaults.list(name), defaultsMode: cmp.Or(s.Defaults.Mode, mode),
 	}
-	add := func(key, keyPath string, own Mode, value any, c check) {
-		if c.mode = cmp.Or(own, mode); c.mode != ModeOff {
-			c.name, c.value, c.line = name+"/"+key, value, r.object.Line(path+"."+keyPath)
+	add := func(key, keyPath string, own Mode, value any, run func(*evaluation, *violations) bool) {
+		c := check{name: name + "/" + key, mode: cmp.Or(own, mode), run: run, value: value}
+		if c.mode != ModeOff {
+			c.line = r.object.Line(path + "." + keyPath)
 			compiled.checks = append(compiled.checks, c)
 		}
 	}
 	for _, l := range s.Limits.list() {
-		run := func(e *evaluation, v *violations) { l.check(l.key, e.facts, v) }
-		add(l.key, "limits."+l.key, l.mode(), l.limit, check{run: run})
+		add(l.key, "limits."+l.key, l.mode(), l.limit, func(e *evaluation, v *violations) bool {
+			l.check(l.key, e.facts, v)
+			return true
+		})
 	}
 	for i, rule := range s.Rules {
-		add(rule.Name, fmt.Sprintf("rules[%d]", i), rule.Mode, rule, check{run: rule.check, applies: rule.applies})
+		add(rule.Name, fmt.Sprintf("rules[%d]", i), rule.Mode, rule, rule.check)
 	}
 	for i, d := range compiled.defaults {
 		compiled.defaults[i].line = r.object.Line(path + ".defaults." + d.path)
 		if d.locked {
-			add(d.checkName(), "defaults."+d.path, s.Defaults.Mode, d.shown, check{
-				run: func(e *evaluation, v *violations) { d.checkLocked(e, v, r.frameworks) },
+			add(d.checkName(), "defaults."+d.path, s.Defaults.Mode, d.shown, func(e *evaluation, v *violations) bool {
+				d.checkLocked(e, v, r.frameworks)
+				return true
 			})
 		}
 	}
@@ -224,40 +227,44 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
-// Judge returns the findings for each member of a gang, strictest first. They contain all violations of the
-// cluster's scope, of the namespace's profile and of the selected profile, without those that are exempt. The webhook,
-// the reconciler and the command line call it.
-func (p *Policy) Judge(in Input) [][]Finding {
-	findings := make([][]Finding, len(in.Members))
+// Judgment is the result of comparing one member of a gang with a policy.
+type Judgment struct {
+	// Findings are the violations, strictest first.
+	Findings []Finding
+	// Rules are the names of the limits, rules and locked defaults that judged the member. They do not include rules
+	// whose condition when is false.
+	Rules []string
+}
+
+// Judge returns the judgment of each member of a gang. It judges by the cluster's scope, by the namespace's profile and
+// by the selected profile, without what is exempt. The webhook, the reconciler and the command line call it.
+func (p *Policy) Judge(in Input) []Judgment {
+	judgments := make([]Judgment, len(in.Members))
 	if p == nil || p.ceiling == ModeOff {
-		return findings
+		return judgments
 	}
 	evaluations := in.newEvaluations()
 	for i, e := range evaluations {
 		evaluations[i] = nil // its variables contain the workload as a tree, which needs more memory than the workload
-		for _, c := range p.checksOf(e) {
-			var found violations
-			c.run(e, &found)
-			for _, v := range found {
-				findings[i] = append(findings[i], p.newFinding(c, v))
+		for _, s := range p.scopesOf(e.namespace, e.profile()) {
+			for _, c := range s.checks {
+				if !p.isExempt(c.name, e.Gang, e.now) {
+					p.run(c, e, &judgments[i])
+				}
 			}
 		}
-		sortFindings(findings[i])
+		sortFindings(judgments[i].Findings)
 	}
-	return findings
+	return judgments
 }
 
-// checksOf returns the checks of the scopes of a member that are not exempt.
-func (p *Policy) checksOf(e *evaluation) []check {
-	var checks []check
-	for _, s := range p.scopesOf(e.namespace, e.profile()) {
-		for _, c := range s.checks {
-			if !p.isExempt(c.name, e.Gang, e.now) {
-				checks = append(checks, c)
-			}
-		}
+// run adds the result of one check to a judgment.
+func (p *Policy) run(c check, e *evaluation, j *Judgment) {
+	var found violations
+	if c.run(e, &found) {
+		j.Rules = append(j.Rules, c.name)
 	}
-	return checks
+	j.Findings = append(j.Findings, p.completeFindings(c, found)...)
 }
 
 // EnabledRules returns the names of all limits, rules and locked defaults that are not off, in the order of the
@@ -275,38 +282,17 @@ func (p *Policy) EnabledRules() []string {
 	return names
 }
 
-// RulesFor returns the names of those that judge each member: those of its scopes, without exemptions and without
-// rules whose condition when is not true.
-func (p *Policy) RulesFor(in Input) [][]string {
-	names := make([][]string, len(in.Members))
-	if p == nil {
-		return names
-	}
-	for i, e := range in.newEvaluations() {
-		for _, c := range p.checksOf(e) {
-			if c.applies == nil || c.applies(e) {
-				names[i] = append(names[i], c.name)
-			}
+// completeFindings adds the rule to its violations. A message ends with whom to ask and the name of the rule.
+func (p *Policy) completeFindings(c check, found violations) []Finding {
+	for i := range found {
+		f := &found[i]
+		f.Rule, f.Mode = c.name, p.limitMode(c.mode)
+		if p.file.Contact != "" && !f.Unknown {
+			f.Message += ", or ask " + p.file.Contact
 		}
+		f.Message += " (policy " + c.name + ")"
 	}
-	return names
-}
-
-// newFinding completes a violation. The message ends with whom to ask and the name of the rule.
-func (p *Policy) newFinding(c check, v violation) Finding {
-	message := v.message
-	if p.file.Contact != "" && !v.unknown {
-		message += ", or ask " + p.file.Contact
-	}
-	return Finding{
-		Rule:    c.name,
-		Mode:    p.limitMode(c.mode),
-		Field:   v.field,
-		Value:   v.value,
-		Message: fmt.Sprintf("%s (policy %s)", message, c.name),
-		Unknown: v.unknown,
-		excess:  v.excess,
-	}
+	return found
 }
 
 // isExempt reports whether an exemption covers a rule for a gang.

@@ -78,8 +78,8 @@ func TestProperties(t *testing.T) {
 			metav1.SetMetaDataAnnotation(&job.Job.ObjectMeta, gang.AnnotationMaxRestarts, "1")
 		}
 		in := newInput(t, job)
-		findings := readPolicy(t, p.String()).Judge(in)[0]
-		if diff := cmp.Diff(findings, readPolicy(t, p.shuffle(r).String()).Judge(in)[0], opaque); diff != "" {
+		findings := readPolicy(t, p.String()).Judge(in)[0].Findings
+		if diff := cmp.Diff(findings, readPolicy(t, p.shuffle(r).String()).Judge(in)[0].Findings, opaque); diff != "" {
 			t.Fatalf("another order has other findings: %s\n%s", p, diff)
 		}
 		if worse := policy.Worsened(findings, findings); len(worse) > 0 {
@@ -89,7 +89,7 @@ func TestProperties(t *testing.T) {
 			continue
 		}
 		fewer := randomPolicy{limits: p.limits, rules: slices.Delete(slices.Clone(p.rules), 0, 1)}
-		for _, f := range readPolicy(t, fewer.String()).Judge(in)[0] {
+		for _, f := range readPolicy(t, fewer.String()).Judge(in)[0].Findings {
 			if !slices.Contains(findings, f) {
 				t.Fatalf("the finding %s disappears with an additional rule: %s", f, p)
 			}

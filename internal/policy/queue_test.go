@@ -65,7 +65,7 @@ func TestAttackQueueOfGang(t *testing.T) {
 			}
 			var got []string
 			in := policy.Input{Members: []policy.Member{{Gang: result.Gang, Workload: w}}, Now: today}
-			for _, f := range p.Judge(in)[0] {
+			for _, f := range p.Judge(in)[0].Findings {
 				got = append(got, f.Rule+" "+f.Field)
 			}
 			if diff := cmp.Diff(test.findings, got); diff != "" {

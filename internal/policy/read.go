@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -182,15 +183,13 @@ func (r *reader) decodeObject() (File, bool) {
 func (r *reader) explainTypeError(err error) {
 	if errors.As(err, new(*json.UnmarshalTypeError)) {
 		for _, m := range typeerror.Explain(r.object.JSON, err) {
-			r.add(m.Path, "%s", strings.Join(slices.DeleteFunc([]string{m.Message, m.Fix}, isEmpty), "; "))
+			r.add(m.Path, "%s", strings.TrimSuffix(m.Message+"; "+m.Fix, "; "))
 		}
 	}
 	if !r.failed() {
 		r.add("", "%s", err.Error())
 	}
 }
-
-func isEmpty(s string) bool { return s == "" }
 
 // validateFile reports the mistakes of a decoded file.
 func (r *reader) validateFile(file *File) {
@@ -217,8 +216,9 @@ func (r *reader) validateFile(file *File) {
 	for i := range file.Profiles {
 		r.validateProfile(fmt.Sprintf("profiles[%d].", i), file, i)
 	}
+	names := listRules(*file)
 	for i, e := range file.Exemptions {
-		r.validateExemption(fmt.Sprintf("exemptions[%d]", i), *file, e)
+		r.validateExemption(fmt.Sprintf("exemptions[%d]", i), names, e)
 	}
 }
 
@@ -227,8 +227,7 @@ func (r *reader) validateScope(prefix string, s *Scope) {
 	paths := map[string]string{selectableKey: prefix + selectableKey} // of names
 	for _, l := range s.Limits.list() {
 		paths[l.key] = prefix + "limits." + l.key
-		r.checkMode(prefix+"limits."+l.key+".mode", l.mode())
-		l.validate(r, prefix+"limits."+l.key)
+		r.validateLimit(prefix+"limits."+l.key, l.limit)
 	}
 	for i := range s.Rules {
 		rule := &s.Rules[i]
@@ -329,4 +328,33 @@ func (r *reader) checkFramework(path, name string) {
 	if known := r.frameworks.Names(); !slices.Contains(known, name) {
 		r.add(path, "%q is not a framework%s; frameworks are %s", name, gang.SuggestMatch(name, known), joinNames(known))
 	}
+}
+
+// suggestField returns "; did you mean …?" for a misspelled field, or an empty string.
+func suggestField(path string) string {
+	name := path[strings.LastIndex(path, ".")+1:]
+	return gang.SuggestMatch(name, listFields(reflect.TypeFor[File]()))
+}
+
+// listFields returns the names of all fields of a type of this package, and of the types of its fields.
+func listFields(t reflect.Type) []string {
+	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, t.Kind()) {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t.PkgPath() != reflect.TypeFor[File]().PkgPath() {
+		return nil
+	}
+	var names []string
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if !field.IsExported() {
+			continue
+		}
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+		names = append(names, listFields(field.Type)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -148,7 +148,7 @@ func (r *reader) adviseDefaults(path string, d Defaults, limits Limits, limitsPa
 			l.check(l.key, v.newFacts(), &found)
 			if i := slices.IndexFunc(found, v.isLimitedBy(l.limit)); i >= 0 {
 				r.add(path+"defaults."+v.path, "violates %slimits.%s: %s. Every gang without an own value would be denied",
-					limitsPath, key, found[i].message)
+					limitsPath, key, found[i].Message)
 			}
 		}
 	}
@@ -172,13 +172,13 @@ func (d fieldDefault) newFacts() facts {
 
 // isLimitedBy returns whether a violation of a limit is about the default: not about another label, nor about the
 // restart policy.
-func (d fieldDefault) isLimitedBy(l limit) func(violation) bool {
-	return func(v violation) bool {
+func (d fieldDefault) isLimitedBy(l limit) func(Finding) bool {
+	return func(f Finding) bool {
 		switch l := l.(type) {
 		case *LabelsLimit:
-			return l.patterns[d.Name] != nil && v.field == labelsPath.Key(d.Name).String()
+			return l.patterns[d.Name] != nil && f.Field == labelsPath.Key(d.Name).String()
 		case *RestartsLimit:
-			return v.excess > 0
+			return f.excess > 0
 		}
 		return true
 	}

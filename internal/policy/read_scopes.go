@@ -31,8 +31,9 @@ func (r *reader) checkGlob(fieldPath, pattern string) {
 	}
 }
 
-func (r *reader) validateExemption(path string, file File, e Exemption) {
-	if !slices.Contains(listRules(file), e.Rule) {
+// validateExemption reports the mistakes of an exemption. The rules are all of the file.
+func (r *reader) validateExemption(path string, rules []string, e Exemption) {
+	if !slices.Contains(rules, e.Rule) {
 		r.add(path+".rule", "%q does not exist; a rule is scope/name, such as %s/gpus", e.Rule, ClusterScope)
 	}
 	for _, message := range validation.IsDNS1123Label(e.Namespace) {

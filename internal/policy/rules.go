@@ -131,15 +131,11 @@ func orNil(d *time.Duration) any {
 
 // newGangType returns the type of the variable gang.
 func newGangType() *apiservercel.DeclType {
-	types := map[string]*apiservercel.DeclType{}
+	fields := map[string]*apiservercel.DeclField{}
 	for name, field := range gangFields {
-		types[name] = field.of
+		fields[name] = apiservercel.NewDeclField(name, field.of, !field.optional, nil, nil)
 	}
-	t := newObjectType("rollcall.Gang", types)
-	for name, field := range gangFields {
-		t.Fields[name].Required = !field.optional
-	}
-	return t
+	return apiservercel.NewObjectType("rollcall.Gang", fields)
 }
 
 // newGangValue returns the value of the variable gang.
@@ -267,23 +263,19 @@ const (
 	inapplicable // the condition when is false
 )
 
-// check adds the violation of a gang. A rule that fails is violated: its author did not consider
-// this gang.
-func (r Rule) check(e *evaluation, v *violations) {
+// check adds the violation of a gang. It returns false if the condition when is false. A rule that fails is violated:
+// its author did not consider this gang.
+func (r Rule) check(e *evaluation, v *violations) bool {
 	path, message := cmp.Or(r.Field, "metadata"), cmp.Or(r.Message, "does not satisfy "+r.Expression)
-	switch result, err := r.evaluate(e); {
+	result, err := r.evaluate(e)
+	switch {
 	case err != nil:
 		v.add(path, "", "cannot be judged: %v", err)
 	case result == violated:
 		v.add(path, "", "%s", message)
 	case result == unknown:
-		v.add(path, "", "%s: not known until all members exist", message).unknown = true
+		v.add(path, "", "%s: not known until all members exist", message).Unknown = true
 	}
-}
-
-// applies reports whether the rule judges a gang: whether its condition when is true, or not known.
-func (r Rule) applies(e *evaluation) bool {
-	result, _ := r.evaluate(e)
 	return result != inapplicable
 }
 

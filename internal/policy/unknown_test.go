@@ -88,9 +88,9 @@ func TestUnknownAccelerators(t *testing.T) {
 			}
 			in := newInput(t, readJob(t, strings.NewReplacer(replace...).Replace(job)))
 			p := readPolicy(t, "cluster: {"+test.scope+"}")
-			got := describeFindings(p.Judge(in)[0])
-			if rules := p.RulesFor(in)[0]; len(rules) != 1 && strings.HasPrefix(test.findings[0], "enforce") {
-				t.Errorf("RulesFor() = %v, want the violated rule", rules)
+			got := describeFindings(p.Judge(in)[0].Findings)
+			if rules := p.Judge(in)[0].Rules; len(rules) != 1 && strings.HasPrefix(test.findings[0], "enforce") {
+				t.Errorf("rules %v, want the violated rule", rules)
 			}
 			if diff := cmp.Diff(test.findings, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Error("findings (-want +got):\n" + diff)
@@ -132,8 +132,8 @@ func TestMembers(t *testing.T) {
 				member := newInput(t, readJob(t, strings.NewReplacer(replace...).Replace(memberJob)))
 				in.Members = append(in.Members, member.Members...)
 			}
-			for i, findings := range readPolicy(t, p).Judge(in) {
-				if diff := cmp.Diff(test.want, describeFindings(findings), cmpopts.EquateEmpty()); diff != "" {
+			for i, judged := range readPolicy(t, p).Judge(in) {
+				if diff := cmp.Diff(test.want, describeFindings(judged.Findings), cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("findings of %s (-want +got):\n%s", in.Members[i].Gang.Role, diff)
 				}
 			}
@@ -147,7 +147,7 @@ func TestMembersWithoutAccelerators(t *testing.T) {
 	in := newInput(t, readJob(t, strings.NewReplacer(master...).Replace(memberJob)))
 	worker := newInput(t, readJob(t, memberJob))
 	in.Members = append(in.Members, worker.Members...)
-	findings := readPolicy(t, "cluster: {limits: {gpus: {max: 16}}}").Judge(in)[0]
+	findings := readPolicy(t, "cluster: {limits: {gpus: {max: 16}}}").Judge(in)[0].Findings
 	const want = "metadata.annotations[rollcall.training/roles]: makes a gang of 32 accelerators, at most 16 are " +
 		"allowed; use fewer in the other members (policy cluster/gpus)"
 	if len(findings) != 1 || findings[0].String() != want {

@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/manifest/typeerror"
+	"rollcall.training/internal/policy"
 )
 
 // podSpecPath is the path of the pod spec in a Job or StatefulSet.
@@ -73,8 +77,9 @@ func checkPodRestartPolicy(r *reporter, w *labeledWorkload) {
 
 func checkExtendedResources(r *reporter, w *labeledWorkload) {
 	for i, c := range w.admitted.Template().Spec.Containers {
-		for _, name := range sortedResourceNames(c.Resources.Requests) {
-			if !isExtendedResource(name) {
+		for _, name := range slices.Sorted(maps.Keys(c.Resources.Requests)) {
+			isExtended := strings.Contains(string(name), "/") // native resources such as cpu have no domain
+			if !isExtended {
 				continue
 			}
 			request := c.Resources.Requests[name]
@@ -91,8 +96,102 @@ func checkExtendedResources(r *reporter, w *labeledWorkload) {
 	}
 }
 
-// isExtendedResource reports whether the name has a domain. Native resources such as cpu and memory
-// have none.
-func isExtendedResource(name corev1.ResourceName) bool {
-	return strings.Contains(string(name), "/")
+func checkUndecodable(r *reporter, o *inputObject) {
+	if o.decodeError == nil || o.labeled == nil {
+		return
+	}
+	mismatches := typeerror.Explain(o.target.JSON, o.decodeError)
+	if len(mismatches) == 0 {
+		r.add(o.fieldPath(""), "", "%s", o.decodeError.Error())
+	}
+	for _, m := range mismatches {
+		r.add(o.fieldPath(m.Path), m.Fix, "%s", m.Message)
+	}
+}
+
+func checkDuplicateObject(r *reporter, o *inputObject) {
+	first := r.findObject(o.Kind, o.namespace, o.Name)
+	if o.labeled == nil || o.Name == "" || first == o || first.Document.Source != o.Document.Source {
+		return
+	}
+	r.add("metadata.name", "rename or delete one of the two",
+		"another %s with this name is on line %d, and the later one overwrites it or is rejected",
+		o.Kind, first.Line("metadata.name"))
+}
+
+func checkTemplateVariables(r *reporter, o *inputObject) {
+	isRejected := o.labeled != nil && (o.decodeError != nil || o.labeled.denial != nil)
+	if !isRejected {
+		return
+	}
+	variable, path, found := o.FindTemplateVariable()
+	if !found {
+		return
+	}
+	r.add(path, "substitute the variables first, for example with envsubst",
+		"contains the variable %s of a template", variable)
+}
+
+func checkPodTemplate(r *reporter, w *labeledWorkload) {
+	spec := w.workload.Template().Spec
+	r.checkContainers(w, podSpecPath+".initContainers", spec.InitContainers)
+	r.checkContainers(w, podSpecPath+".containers", spec.Containers)
+}
+
+// checkContainers reports containers without an image, and mounts of volumes that do not exist.
+func (r *reporter) checkContainers(w *labeledWorkload, path string, containers []corev1.Container) {
+	for i, c := range containers {
+		containerPath := fmt.Sprintf("%s[%d]", path, i)
+		if c.Image == "" {
+			r.add(containerPath+".image",
+				"set the image; if the document is a patch of Kustomize, run kustomize build and vet its output",
+				"is required, and the container %s has no image", c.Name)
+		}
+		for j, mount := range c.VolumeMounts {
+			if !w.hasVolume(mount.Name) {
+				r.add(fmt.Sprintf("%s.volumeMounts[%d].name", containerPath, j), "",
+					"is %q, and the pod template has no volume with this name", mount.Name)
+			}
+		}
+	}
+}
+
+// hasVolume reports whether the pods of the workload have a volume with the given name.
+func (w *labeledWorkload) hasVolume(name string) bool {
+	if set := w.workload.StatefulSet; set != nil {
+		for _, claim := range set.Spec.VolumeClaimTemplates {
+			if claim.Name == name {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(w.workload.Template().Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+}
+
+// policySeverities are the severities of findings by the mode of the rule.
+var policySeverities = map[policy.Mode]Severity{
+	policy.ModeEnforce: Error, policy.ModeWarn: Warning, policy.ModeAudit: Info,
+}
+
+func checkPolicy(r *reporter, w *labeledWorkload) {
+	if r.admission.Policy == nil {
+		return
+	}
+	var members []policy.Member
+	self := 0
+	for _, m := range w.group.members {
+		if m == w {
+			self = len(members)
+		}
+		if m.gang != nil {
+			members = append(members, policy.Member{Gang: *m.gang, Workload: m.admitted})
+		}
+	}
+	for _, f := range r.admission.Policy.Judge(r.admission.NewInput(w.namespace, members))[self].Findings {
+		severity := policySeverities[f.Mode]
+		if f.Unknown {
+			severity = Info
+		}
+		r.findings = append(r.findings, Finding{Field: f.Field, Message: f.Message, Severity: severity, Rule: f.Rule})
+	}
 }

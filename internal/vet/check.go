@@ -1,6 +1,7 @@
 package vet
 
 import (
+	"cmp"
 	_ "embed" // for the texts of the checks
 	"fmt"
 	"strings"
@@ -149,18 +150,11 @@ func FindCheck(code Code) (Check, bool) {
 	return Check{}, false
 }
 
-// reporter collects the mistakes that a check finds in an object of the input.
+// reporter collects the mistakes that a check finds in an object of the input. The findings have neither a code nor a
+// position, and only those whose severity differs from that of the check have a severity.
 type reporter struct {
 	*input
-	issues []issue
-}
-
-// issue is a mistake without the position in the input. The fields have the meaning of the fields of Finding with
-// the same names.
-type issue struct {
-	field, message, fix string
-	rule                string   // only of a policy
-	severity            Severity // that of the check if empty
+	findings []Finding
 }
 
 // add reports a mistake.
@@ -171,26 +165,37 @@ func (r *reporter) add(field, fix, format string, args ...any) {
 // addWithSeverity reports a mistake with a severity that differs from that of the check. The zero value is that
 // of the check.
 func (r *reporter) addWithSeverity(severity Severity, field, fix, format string, args ...any) {
-	r.issues = append(r.issues, issue{field: field, fix: fix, severity: severity, message: fmt.Sprintf(format, args...)})
+	r.findings = append(r.findings, Finding{
+		Field: field, Fix: fix, Severity: severity, Message: fmt.Sprintf(format, args...),
+	})
 }
 
-// run runs the check on an object if the check applies to it. The paths of the issues are paths in the object of
-// the input.
-func (c Check) run(in *input, o *inputObject) []issue {
-	r := &reporter{input: in}
-	if check, ok := objectChecks[c.Code]; ok {
+// run runs the check on an object if the check applies to it. It returns complete findings.
+func (c Check) run(in *input, o *inputObject) []Finding {
+	r, w := &reporter{input: in}, o.labeled
+	check, readsObject := objectChecks[c.Code]
+	if readsObject {
 		check(r, o)
-		return r.issues
 	}
-	w := o.labeled
 	if check, ok := workloadChecks[c.Code]; ok && w != nil && o.decodeError == nil {
 		check(r, w)
 	}
 	if check, ok := gangChecks[c.Code]; ok && w != nil && w.gang != nil {
 		check(r, w)
 	}
-	for i := range r.issues {
-		r.issues[i].field = o.fieldPath(r.issues[i].field)
+	for i, f := range r.findings {
+		if !readsObject {
+			f.Field = o.fieldPath(f.Field)
+		}
+		r.findings[i] = c.complete(f, o)
 	}
-	return r.issues
+	return r.findings
+}
+
+// complete returns a finding of the check on an object with its code, severity and position.
+func (c Check) complete(f Finding, o *inputObject) Finding {
+	f.Code, f.Severity = c.Code, cmp.Or(f.Severity, c.Severity)
+	f.Source, f.Document, f.Line = o.Document.Source, o.Document.Number, o.Line(f.Field)
+	f.Object, f.Namespace = o.displayName(), o.namespace
+	return f
 }

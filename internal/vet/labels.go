@@ -12,6 +12,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/command"
 	"rollcall.training/internal/detection"
+	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -81,29 +82,12 @@ func checkLabelMisplaced(r *reporter, o *inputObject) {
 			"has no effect as an annotation, because it must be a label")
 		return
 	}
-	if o.hasFrameworkLabelOnPodTemplate() {
+	// The workload may not fit the types of Kubernetes.
+	labels, _ := manifest.ReadField(o.target.JSON, "spec.template.metadata.labels").(map[string]any)
+	if _, ok := labels[gang.LabelFramework]; ok {
 		r.add(o.fieldPath("spec.template.metadata.labels"+key), "add it to "+o.fieldPath("metadata.labels"),
 			"has no effect on a pod template, because Rollcall reads the labels of the workload")
 	}
-}
-
-// hasFrameworkLabelOnPodTemplate reports whether the pod template has the framework label. It also
-// works for a workload that cannot be decoded into the types of Kubernetes.
-func (o *inputObject) hasFrameworkLabelOnPodTemplate() bool {
-	var tree struct {
-		Spec struct {
-			Template struct {
-				Metadata struct {
-					Labels map[string]any `json:"labels"`
-				} `json:"metadata"`
-			} `json:"template"`
-		} `json:"spec"`
-	}
-	if o.target.Decode(&tree) != nil {
-		return false
-	}
-	_, ok := tree.Spec.Template.Metadata.Labels[gang.LabelFramework]
-	return ok
 }
 
 func checkLabelMissing(r *reporter, o *inputObject) {
@@ -134,7 +118,7 @@ func (r *reporter) hasIssues(o *inputObject, checks ...func(*reporter, *inputObj
 	for _, check := range checks {
 		check(other, o)
 	}
-	return len(other.issues) > 0
+	return len(other.findings) > 0
 }
 
 // checkLauncherWithoutLabel reports a workload of several pods whose launcher gets no ranks from Rollcall.

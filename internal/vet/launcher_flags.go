@@ -12,12 +12,6 @@ import (
 	"rollcall.training/internal/command"
 )
 
-// Launchers that read the variables of torchrun, or whose flags must fit the gang.
-const (
-	torchrun   = "torchrun"
-	accelerate = "accelerate"
-)
-
 func checkLauncherFlagConflict(r *reporter, w *labeledWorkload) {
 	if !w.gang.UsesTorchrunVars() {
 		return
@@ -55,15 +49,21 @@ func (f *flagChecker) add(fix, format string, args ...any) {
 	f.reporter.add(f.field, fix, format, args...)
 }
 
+// flag returns the value of a flag; false if it is absent.
+func (f *flagChecker) flag(name string) (command.Argument, bool) {
+	value, ok := f.flags[strings.ReplaceAll(name, "_", "-")]
+	return value, ok
+}
+
 // number returns the value of a flag. It returns false if the flag is absent or no known number.
 func (f *flagChecker) number(name string) (int64, bool) {
-	value := f.flags[name]
+	value, _ := f.flag(name)
 	n, err := strconv.ParseInt(value.Text, 10, 32)
 	return n, err == nil && value.Known
 }
 
 func (f *flagChecker) has(name string) bool {
-	_, ok := f.flags[name]
+	_, ok := f.flag(name)
 	return ok
 }
 
@@ -71,22 +71,23 @@ const removeFlag = "remove the flag, because Rollcall configures the launcher wi
 
 func (f *flagChecker) checkLaunch(l command.Launch) {
 	f.flags, f.complete = l.Flags()
-	switch l.Name {
-	case torchrun:
-		f.checkTorchrun()
-	case accelerate:
-		f.checkAccelerate()
+	fix, assignsRanks := "use --"+l.RankFlag+"=$(ROLLCALL_RANK)", false
+	switch {
+	case l.VariablePrefix != "":
+		f.checkConfigured(l)
+		fix, assignsRanks = removeFlag, f.gang.Elastic != nil // The injected backend of an elastic gang is c10d.
+	case l.NodesFlag != "":
+		f.checkMachines(l)
 	}
-	if l.RankFlag != "" {
-		f.checkRank(l.RankFlag, "use --"+l.RankFlag+"=$(ROLLCALL_RANK)")
+	if l.RankFlag != "" && !assignsRanks {
+		f.checkRank(l.RankFlag, fix)
 	}
 }
 
 // checkRank reports a flag for the rank of a node that has the same number in all pods, or that is not
 // the rank of the only pod of the workload. The leader of a JobSet, for example, may have --node_rank=0.
 // All rendezvous backends but static assign the ranks themselves.
-func (f *flagChecker) checkRank(display, fix string) {
-	name := strings.ReplaceAll(display, "_", "-")
+func (f *flagChecker) checkRank(name, fix string) {
 	backend, setsBackend := f.flags["rdzv-backend"]
 	assignsRanks := setsBackend && backend.Text != "static"
 	rank, ok := f.number(name)
@@ -94,20 +95,21 @@ func (f *flagChecker) checkRank(display, fix string) {
 		return
 	}
 	if !ok {
-		f.checkRankName(display, f.flags[name], fix)
+		f.checkRankName(name, fix)
 		return
 	}
 	switch pods := f.gang.OwnMember().Size; {
 	case pods > 1:
 		f.reporter.addWithSeverity(f.severity, f.field, fix,
-			"--%s=%d is the same in all %d pods of the workload", display, rank, pods)
+			"--%s=%d is the same in all %d pods of the workload", name, rank, pods)
 	case rank != int64(f.gang.RankOffset):
-		f.add(fix, "--%s=%d, but the rank of the pod is %d", display, rank, f.gang.RankOffset)
+		f.add(fix, "--%s=%d, but the rank of the pod is %d", name, rank, f.gang.RankOffset)
 	}
 }
 
 // checkRankName reports a flag for the rank whose value is a text or the name of the pod.
-func (f *flagChecker) checkRankName(display string, value command.Argument, fix string) {
+func (f *flagChecker) checkRankName(name, fix string) {
+	value, _ := f.flag(name)
 	isName, text := value.Known && value.Text != "", value.Text
 	if variable := value.Variable; variable != "" && !f.parsed.Assigns(variable) {
 		// The kubelet sets HOSTNAME to the hostname of the pod, unless the container sets it.
@@ -123,23 +125,21 @@ func (f *flagChecker) checkRankName(display string, value command.Argument, fix 
 	}
 	if isName {
 		f.reporter.addWithSeverity(f.severity, f.field, fix,
-			"--%s=%s is a name, but a rank is a number from 0", display, text)
+			"--%s=%s is a name, but a rank is a number from 0", name, text)
 	}
 }
 
-func (f *flagChecker) checkTorchrun() {
+// checkConfigured reports flags of a launcher that Rollcall configures with variables.
+func (f *flagChecker) checkConfigured(l command.Launch) {
 	if f.has("standalone") && f.gang.Size > 1 {
 		f.add(removeFlag, "--standalone makes each of the %d pods train separately", f.gang.Size)
 	}
-	if nodes := f.flags["nnodes"]; nodes.Known && !nodesFitGang(f.gang, nodes.Text) {
+	if nodes, _ := f.flag(l.NodesFlag); nodes.Known && !nodesFitGang(f.gang, nodes.Text) {
 		fix := removeFlag
 		if f.gang.Elastic != nil {
 			fix = fixForFixedNodes(f.gang, nodes.Text)
 		}
-		f.add(fix, "--nnodes=%s, but the gang has %s pods", nodes.Text, formatNodes(f.gang))
-	}
-	if f.gang.Elastic == nil { // The injected backend of an elastic gang is c10d.
-		f.checkRank("node-rank", removeFlag)
+		f.add(fix, "--%s=%s, but the gang has %s pods", l.NodesFlag, nodes.Text, formatNodes(f.gang))
 	}
 	if processes := f.flags["nproc-per-node"]; processes.Known {
 		f.checkProcesses("nproc-per-node", processes.Text)
@@ -168,10 +168,11 @@ func fixForFixedNodes(g *gang.Gang, nodes string) string {
 	return fmt.Sprintf("for a gang of fixed size, remove %s; for an elastic gang, remove the flag", gang.AnnotationElastic)
 }
 
-// checkAccelerate reports flags of accelerate launch. A single machine is correct in a gang of
-// several pods, because accelerate then starts torchrun or the program with the injected variables.
-func (f *flagChecker) checkAccelerate() {
-	machines, _ := f.number("num-machines")
+// checkMachines reports flags of a launcher that needs them to start one program in several pods, such as accelerate
+// launch. A single machine is correct in a gang of several pods, because the launcher then starts torchrun or the
+// program with the injected variables.
+func (f *flagChecker) checkMachines(l command.Launch) {
+	machines, _ := f.number(l.NodesFlag)
 	fitsGang := strconv.FormatInt(machines, 10) == formatNodes(f.gang)
 	switch {
 	case machines > 1 && !fitsGang:
@@ -179,56 +180,55 @@ func (f *flagChecker) checkAccelerate() {
 		if f.gang.Elastic != nil {
 			fix = fixForFixedNodes(f.gang, strconv.FormatInt(machines, 10))
 		}
-		f.add(fix, "--num_machines=%d, but the gang has %s pods", machines, formatNodes(f.gang))
+		f.add(fix, "--%s=%d, but the gang has %s pods", l.NodesFlag, machines, formatNodes(f.gang))
 	case f.gang.Elastic != nil && f.complete && !f.has("rdzv-backend"):
 		f.add("start the program with torchrun, or remove "+gang.AnnotationElastic,
-			"accelerate uses the rendezvous static, but the gang has %s pods", formatNodes(f.gang))
+			"%s uses the rendezvous static, but the gang has %s pods", l.Name, formatNodes(f.gang))
 	}
-	f.checkAccelerateProcesses(machines)
+	f.checkTotalProcesses(l, machines)
 	if machines > 1 && fitsGang && f.complete && !f.has("config-file") {
-		f.checkAccelerateMachines(machines)
+		f.checkMissingFlags(l, machines)
 	}
 }
 
-// checkAccelerateProcesses reports a wrong --num_processes, which counts the processes of all
+// checkTotalProcesses reports a wrong --num_processes, which counts the processes of all
 // machines, or those of one pod without a number of machines.
-func (f *flagChecker) checkAccelerateProcesses(machines int64) {
+func (f *flagChecker) checkTotalProcesses(l command.Launch, machines int64) {
 	processes, ok := f.number("num-processes")
 	accelerators := f.container.Accelerators
-	isUnknown := f.has("num-machines") && machines == 0 || f.has("config-file") || f.has("cpu")
+	isUnknown := f.has(l.NodesFlag) && machines == 0 || f.has("config-file") || f.has("cpu")
 	switch {
 	case !ok || isUnknown:
 	case machines > 1 && processes < machines:
 		f.add(fmt.Sprintf("set it to %d", machines*max(1, accelerators)),
 			"--num_processes=%d is the total of %d machines, so some machines have no process", processes, machines)
 	case accelerators > 0 && processes > accelerators*max(1, machines):
-		f.add("remove it, because accelerate starts a process for each accelerator",
+		f.add("remove it, because "+l.Name+" starts a process for each accelerator",
 			"--num_processes=%d starts %d processes in each pod, but the container %s has only %d accelerators",
 			processes, processes/max(1, machines), f.container.Name, accelerators)
 	}
 }
 
-// checkAccelerateMachines reports flags that are missing with --num_machines.
-func (f *flagChecker) checkAccelerateMachines(machines int64) {
+// checkMissingFlags reports flags that are missing with a number of machines.
+func (f *flagChecker) checkMissingFlags(l command.Launch, machines int64) {
 	var missing []string
 	for _, required := range []struct{ flag, value string }{
-		{flag: "machine-rank", value: "$(ROLLCALL_RANK)"},
-		{flag: "main-process-ip", value: "$(MASTER_ADDR)"},
+		{flag: l.RankFlag, value: "$(ROLLCALL_RANK)"}, {flag: l.AddressFlags, value: "$(MASTER_ADDR)"},
 	} {
 		if !f.has(required.flag) {
-			missing = append(missing, "--"+strings.ReplaceAll(required.flag, "-", "_")+"="+required.value)
+			missing = append(missing, "--"+required.flag+"="+required.value)
 		}
 	}
 	if len(missing) > 0 {
-		f.add("remove --num_machines and --num_processes, because Rollcall sets variables for them, or add "+
-			strings.Join(missing, " "),
-			"--num_machines=%d needs the rank of the machine and the address of rank 0", machines)
+		f.add(fmt.Sprintf("remove --%s and --num_processes, because Rollcall sets variables for them, or add %s",
+			l.NodesFlag, strings.Join(missing, " ")),
+			"--%s=%d needs the rank of the machine and the address of rank 0", l.NodesFlag, machines)
 	}
 	multiNode := f.flags["deepspeed-multinode-launcher"]
 	usesSSH := !f.has("deepspeed-multinode-launcher") || multiNode.Known && multiNode.Text == "pdsh"
 	if f.has("use-deepspeed") && usesSSH {
 		f.add("add --deepspeed_multinode_launcher=standard",
-			"--use_deepspeed with --num_machines=%d starts processes over SSH, which the pods do not serve", machines)
+			"--use_deepspeed with --%s=%d starts processes over SSH, which the pods do not serve", l.NodesFlag, machines)
 	}
 }
 

@@ -2,6 +2,7 @@ package vet
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -184,4 +185,119 @@ func respectsSlots(l command.Launch, mpi gang.MPIImplementation, flags map[strin
 		return hosts.Text == hostfile.Path // It reads no hostfile by default.
 	}
 	return mpi == gang.OpenMPI && !setsHosts // Hydra continues with the first host when all slots are used.
+}
+
+func checkLauncherWithoutHosts(r *reporter, w *labeledWorkload) {
+	if !w.hasMultiplePods() {
+		return
+	}
+	for _, c := range w.trainingContainers() {
+		for _, l := range w.launchers.FindAll(c.parseCommand()) {
+			switch {
+			case l.HostFlags == "" || slices.ContainsFunc(l.Args, func(a command.Argument) bool { return maySetHosts(l, a) }):
+			case w.gang.UsesTorchrunVars():
+				r.add(c.commandPath(), "use torchrun, or add a workload with the role launcher",
+					"%s uses only its own host, so each of the %d pods trains separately", l.Name, w.gang.Size)
+			case l.ProcessFlags != "" && w.gang.HasSSHHosts() && w.gang.Role == gang.RoleLauncher:
+				r.add(c.commandPath(), "add --hostfile "+hostfile.Path,
+					"%s has no hosts, so all processes run in the pod of the launcher", l.Name)
+			}
+		}
+	}
+}
+
+// maySetHosts reports whether the argument is an option for hosts, or is unknown.
+func maySetHosts(l command.Launch, a command.Argument) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(a.Text, "-"), "=")
+	isHostOption := command.ContainsFlag(l.HostFlags, strings.ReplaceAll(name, "_", "-"))
+	return !a.Known || strings.HasPrefix(a.Text, "-") && isHostOption
+}
+
+func checkSSHPort(r *reporter, w *labeledWorkload) {
+	if !w.gang.HasSSHHosts() {
+		return
+	}
+	for _, c := range w.trainingContainers() {
+		switch {
+		case w.gang.Role == gang.RoleLauncher && w.gang.Launcher.UsesAgent(): // the agent ignores the port
+		case w.gang.Role == gang.RoleLauncher:
+			r.checkLauncherSSHPort(w, c)
+		default:
+			r.checkWorkerSSHPort(w, c)
+		}
+	}
+}
+
+// defaultSSHPort is the port of SSH without Rollcall.
+const defaultSSHPort = "22"
+
+// checkWorkerSSHPort finds probes and hooks that wait for port 22.
+func (r *reporter) checkWorkerSSHPort(w *labeledWorkload, c trainingContainer) {
+	if w.gang.SSHPort() == 22 {
+		return
+	}
+	server := "sshd"
+	if w.gang.Launcher.UsesAgent() {
+		server = "the agent"
+	}
+	add := func(field, subject string) {
+		r.add(c.path+"."+field, fmt.Sprintf("use port %d", w.gang.SSHPort()),
+			"%s waits for port 22, but %s listens on port %d", subject, server, w.gang.SSHPort())
+	}
+	check := func(field, subject string, exec *corev1.ExecAction, tcp *corev1.TCPSocketAction) {
+		switch {
+		case tcp != nil && c.resolvePort(tcp.Port.String()) == defaultSSHPort:
+			add(field+".tcpSocket.port", subject)
+		case exec != nil && connectsToPort22(exec.Command):
+			add(field+".exec.command", subject)
+		}
+	}
+	probes := map[string]*corev1.Probe{
+		"readinessProbe": c.ReadinessProbe, "livenessProbe": c.LivenessProbe, "startupProbe": c.StartupProbe,
+	}
+	for name, probe := range probes { // findings are sorted later
+		if probe != nil {
+			check(name, "the probe", probe.Exec, probe.TCPSocket)
+		}
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PostStart != nil {
+		check("lifecycle.postStart", "the hook", c.Lifecycle.PostStart.Exec, c.Lifecycle.PostStart.TCPSocket)
+	}
+}
+
+// resolvePort returns the number of a port that is given as a number or as the name of a port of
+// the container.
+func (c trainingContainer) resolvePort(port string) string {
+	for _, p := range c.Ports {
+		if p.Name == port {
+			return strconv.Itoa(int(p.ContainerPort))
+		}
+	}
+	return port
+}
+
+// port22Pattern matches connections to port 22 of this pod in a script.
+var port22Pattern = regexp.MustCompile(`/dev/tcp/[^/\s]+/22\b|\b(nc|ncat|netcat)\b[^;|&]*\s22\b|\bssh\b[^;|&]*-p ?22\b`)
+
+func connectsToPort22(command []string) bool {
+	return port22Pattern.MatchString(strings.Join(command, " "))
+}
+
+// rshArgsVars are variables with which Open MPI passes options to ssh.
+var rshArgsVars = []string{"OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_ssh_args"}
+
+// checkLauncherSSHPort finds ports that commands of a launcher pass to ssh.
+func (r *reporter) checkLauncherSSHPort(w *labeledWorkload, c trainingContainer) {
+	check := func(field, name, port string) {
+		if port != "" && port != strconv.Itoa(int(w.gang.SSHPort())) {
+			r.add(field, "remove the port, because the configuration of ssh contains it",
+				"%s uses SSH port %s, but sshd of the workers listens on port %d", name, port, w.gang.SSHPort())
+		}
+	}
+	w.visitAssignments(c, rshArgsVars, func(field, name, options string, _ Severity) {
+		check(field, name, command.ParseSSHPort(options))
+	})
+	for _, p := range c.parseCommand().Programs {
+		check(c.commandPath(), p.Name, w.launchers.FindSSHPort(p))
+	}
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/roster"
@@ -14,7 +17,7 @@ import (
 // isFirstMember reports whether w has the lowest rank of the workloads of its gang. Checks that
 // concern a complete gang report on this workload, so that they report once.
 func (in *input) isFirstMember(w *labeledWorkload) bool {
-	for _, other := range in.gangMembers(w) {
+	for _, other := range w.group.members {
 		if other != w && other.gang != nil && compareMembers(other, w) < 0 {
 			return false
 		}
@@ -38,7 +41,7 @@ func checkMemberConflict(r *reporter, w *labeledWorkload) {
 		return
 	}
 	var specs []roster.MemberSpec
-	for _, m := range r.gangMembers(w) {
+	for _, m := range w.group.members {
 		spec := roster.MemberSpec{Kind: m.workload.Kind(), WorkloadName: m.target.Name}
 		switch {
 		case m.gang == nil && m.denial != nil:
@@ -72,7 +75,7 @@ func (in *input) missingMembers(w *labeledWorkload) []gang.Member {
 				return true
 			}
 		}
-		return slices.ContainsFunc(in.gangMembers(w), func(m *labeledWorkload) bool {
+		return slices.ContainsFunc(w.group.members, func(m *labeledWorkload) bool {
 			return m.target.Name == want.WorkloadName
 		})
 	})
@@ -131,4 +134,61 @@ func checkGangNameShared(r *reporter, w *labeledWorkload) {
 			", or combine them into one gang with the annotation "+gang.AnnotationRoles,
 		"the gang name %s is also the name of the gang of %s, so each of them has its own rank 0",
 		w.gang.Name, strings.Join(slices.Compact(others), ", "))
+}
+
+// gangService returns the Service of the input with the name of the Service of the gang, and why it
+// cannot be used. It returns nil if the input contains none.
+func (in *input) gangService(w *labeledWorkload) (o *inputObject, mismatch string) {
+	o = in.findObject("Service", w.namespace, w.gang.ServiceName)
+	if o == nil || w.denial != nil {
+		return nil, ""
+	}
+	var service corev1.Service
+	if o.APIVersion != "v1" || o.Decode(&service) != nil {
+		return nil, ""
+	}
+	return o, gang.ServiceMismatch(&service, w.withServerLabels(), w.gang.PublishedRanks)
+}
+
+// withServerLabels returns the admitted workload with the labels that the API server adds to the
+// pod template of each Job (pkg/registry/batch/job/strategy.go of Kubernetes).
+func (w *labeledWorkload) withServerLabels() gang.Workload {
+	if w.admitted.Job == nil || w.isCronJob { // A CronJob adds a time to the name.
+		return w.admitted
+	}
+	defaulted := w.admitted.DeepCopy()
+	template := defaulted.Template()
+	if template.Labels == nil {
+		template.Labels = map[string]string{}
+	}
+	for _, name := range []string{batchv1.JobNameLabel, "job-name"} {
+		if _, ok := template.Labels[name]; !ok {
+			template.Labels[name] = w.target.Name
+		}
+	}
+	return defaulted
+}
+
+func checkServiceConflict(r *reporter, w *labeledWorkload) {
+	o, mismatch := r.gangService(w)
+	if mismatch == "" {
+		return
+	}
+	r.add("metadata.name",
+		"remove the Service, because Rollcall creates it, or rename the gang with the label "+gang.LabelGang,
+		"the Service %s (%s, line %d) has the name of the Service of the gang, but %s",
+		o.Name, o.Document.Source, o.Line("metadata.name"), mismatch)
+}
+
+func checkServiceNotNeeded(r *reporter, w *labeledWorkload) {
+	o, mismatch := r.gangService(w)
+	if o == nil || mismatch != "" || !r.isFirstMember(w) {
+		return
+	}
+	if _, isPrintedByInject := o.Labels[gang.LabelGang]; isPrintedByInject {
+		return
+	}
+	r.add("metadata.name", "remove the Service, unless you also use it without Rollcall",
+		"the Service %s (%s, line %d) is not needed, because Rollcall creates one for each gang",
+		o.Name, o.Document.Source, o.Line("metadata.name"))
 }

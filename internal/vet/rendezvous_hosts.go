@@ -107,7 +107,7 @@ func (w *labeledWorkload) hasPod(hostname string) bool {
 	prefix := strings.TrimRight(hostname, "0123456789")
 	index, err := strconv.Atoi(hostname[len(prefix):])
 	return err == nil && slices.ContainsFunc(w.gang.Members, func(m gang.Member) bool {
-		return prefix == m.WorkloadName+"-" && index < int(w.maxPodsOf(m))
+		return prefix == m.WorkloadName+"-" && index < int(w.gang.SizeBounds(m).Max)
 	})
 }
 

@@ -62,9 +62,7 @@ func Run(docs []*manifest.Document, unreadable []*manifest.Error, opts Options) 
 			}
 		}
 		for _, o := range in.objects {
-			for _, found := range check.run(in, o) {
-				r.Findings = append(r.Findings, newFinding(check, o, found))
-			}
+			r.Findings = append(r.Findings, check.run(in, o)...)
 		}
 	}
 	for _, o := range in.objects {
@@ -78,22 +76,6 @@ func Run(docs []*manifest.Document, unreadable []*manifest.Error, opts Options) 
 	r.Findings, r.Suppressed = sortFindings(r.Findings, sources), sortFindings(r.Suppressed, sources)
 	r.countFindings()
 	return r
-}
-
-func newFinding(c Check, o *inputObject, found issue) Finding {
-	return Finding{
-		Code:      c.Code,
-		Severity:  cmp.Or(found.severity, c.Severity),
-		Source:    o.Document.Source,
-		Document:  o.Document.Number,
-		Line:      o.Line(found.field),
-		Object:    o.displayName(),
-		Namespace: o.namespace,
-		Field:     found.field,
-		Message:   found.message,
-		Fix:       found.fix,
-		Rule:      found.rule,
-	}
 }
 
 // listSources returns the files of the input in the given order, without duplicates.
@@ -270,9 +252,6 @@ func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledW
 	}
 	return w
 }
-
-// gangMembers returns the workloads of the gang of w, including w, in the order of the input.
-func (in *input) gangMembers(w *labeledWorkload) []*labeledWorkload { return w.group.members }
 
 func objectKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 

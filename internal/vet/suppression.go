@@ -39,9 +39,9 @@ func (r *Report) suppressFindings(in *input, opts Options) {
 				problem, severity = "suppresses nothing: the check has no finding on this object", Info
 			}
 			if check, ok := FindCheck(CodeSuppression); ok && problem != "" && opts.isEnabled(CodeSuppression) {
-				r.Findings = append(r.Findings, newFinding(check, o, issue{
-					field: "metadata.annotations[" + key + "]", message: problem, severity: severity,
-				}))
+				r.Findings = append(r.Findings, check.complete(Finding{
+					Field: "metadata.annotations[" + key + "]", Message: problem, Severity: severity,
+				}, o))
 			}
 		}
 	}

@@ -2,9 +2,7 @@ package vet
 
 import (
 	"fmt"
-	"maps"
 	"path"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -48,31 +46,11 @@ func (w *labeledWorkload) trainingContainers() []trainingContainer {
 	return out
 }
 
-// maxPods returns the maximum number of pods of the workload and of the complete gang.
-func (w *labeledWorkload) maxPods() (own, all int32) {
-	for _, m := range w.gang.Members {
-		size := w.maxPodsOf(m)
-		if m.Role == w.gang.Role {
-			own = size
-		}
-		all += size
-	}
-	return own, all
-}
-
-// maxPodsOf returns the maximum number of pods of a member of the gang.
-func (w *labeledWorkload) maxPodsOf(m gang.Member) int32 {
-	if elastic := w.gang.Elastic; elastic != nil && m.Role == w.gang.Framework.ElasticRole {
-		return elastic.Max
-	}
-	return m.Size
-}
+// maxPods returns the maximum number of pods of the workload.
+func (w *labeledWorkload) maxPods() int32 { return w.gang.SizeBounds(w.gang.OwnMember()).Max }
 
 // hasMultiplePods reports whether the gang can have more than one pod.
-func (w *labeledWorkload) hasMultiplePods() bool {
-	_, all := w.maxPods()
-	return all > 1
-}
+func (w *labeledWorkload) hasMultiplePods() bool { return w.gang.SizeBounds(w.gang.Members...).Max > 1 }
 
 // volumeMountedAt returns the volume that a container mounts at a path, or nil. A volume of a
 // volumeClaimTemplate has only a name.
@@ -96,9 +74,4 @@ func (w *labeledWorkload) volumeMountedAt(c *corev1.Container, mountPath string)
 // source, or refers to other variables.
 func literalValue(e corev1.EnvVar) (string, bool) {
 	return e.Value, e.ValueFrom == nil && e.Value != "" && !command.HasEnvReference(e.Value)
-}
-
-// sortedResourceNames returns the names of the resources in alphabetical order.
-func sortedResourceNames(resources corev1.ResourceList) []corev1.ResourceName {
-	return slices.Sorted(maps.Keys(resources))
 }

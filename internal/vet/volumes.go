@@ -16,7 +16,7 @@ func checkCheckpointVolume(r *reporter, w *labeledWorkload) {
 	if !canRestart(w) || !r.isFirstMember(w) {
 		return
 	}
-	members := r.gangMembers(w)
+	members := w.group.members
 	for _, m := range members {
 		if m.gang == nil || policy.SavesCheckpoints(*m.gang, m.admitted.Template().Spec) {
 			return
@@ -117,10 +117,9 @@ func (in *input) countMountingPods(w *labeledWorkload, claim string) int32 {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
 	}
 	var pods int32
-	for _, m := range in.gangMembers(w) {
+	for _, m := range w.group.members {
 		if m.gang != nil && slices.ContainsFunc(m.workload.Template().Spec.Volumes, mountsClaim) {
-			own, _ := m.maxPods()
-			pods += own
+			pods += m.maxPods()
 		}
 	}
 	return pods

@@ -164,7 +164,7 @@ func (p *PolicyEnforcer) prepare(ctx context.Context, w gang.Workload) (*policy.
 // judge returns the findings for a workload and records how long the evaluation took.
 func (p *PolicyEnforcer) judge(current *policy.Policy, in policy.Input) []policy.Finding {
 	start := p.clock.Now()
-	found := current.Judge(in)[0]
+	found := current.Judge(in)[0].Findings
 	policyEvaluationDuration.Observe(p.clock.Since(start).Seconds())
 	return found
 }

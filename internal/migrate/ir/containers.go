@@ -58,11 +58,17 @@ func ReportJoinedPods(framework gang.Framework, spec *corev1.PodSpec, template s
 	if !framework.HasTorchrunVars || framework.HasLauncher {
 		return
 	}
-	scanner := gang.Frameworks{framework}.Launchers().NewScanner()
+	launchers := gang.Frameworks{framework}.Launchers()
+	scanner := launchers.NewScanner()
+	readsVariables := func(name string) bool {
+		return slices.ContainsFunc(launchers, func(l command.LauncherProgram) bool {
+			return l.Name == name && l.VariablePrefix != ""
+		})
+	}
 	for _, c := range ListContainers(spec) {
 		setsNodes := len(command.ScanFlags(CommandWords(c), "nnodes standalone")) > 0 ||
 			slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "PET_NNODES" })
-		if pods > 1 && scanner.Scan(CommandWords(c)) == "torchrun" && !setsNodes {
+		if pods > 1 && readsVariables(scanner.Scan(CommandWords(c))) && !setsNodes {
 			template.AddNote(fmt.Sprintf("torchrun has no --nnodes, so each of the %d pods trained separately; "+
 				"Rollcall sets PET_NNODES, and all pods train together", pods),
 				"add --standalone to the command if the pods must train separately")

@@ -31,17 +31,25 @@ type FileReader struct {
 	ReadsNamespaces bool
 }
 
-// Read returns the policy of a file. It is nil if a problem is not only advice.
-func (r FileReader) Read(text string) (*policy.Policy, []policy.Problem) {
+// read returns the policy of a file, the mistakes, and the advice about parts without an effect. The policy is nil if
+// there are mistakes.
+func (r FileReader) read(text string) (p *policy.Policy, mistakes, advice []string) {
 	p, problems := policy.Read(FileKey, []byte(text), r.Frameworks)
 	if p.SelectsLabels() && !r.ReadsNamespaces {
-		return nil, append(problems, policy.Problem{
+		p, problems = nil, append(problems, policy.Problem{
 			Severity: policy.Mistake, Source: FileKey, Path: "profiles",
 			Message: "a profile selects namespaces by their labels, which Rollcall may not read; " +
 				"set the value policy.readNamespaces of the chart, or select namespaces by their names",
 		})
 	}
-	return p, problems
+	for _, problem := range problems {
+		if problem.Severity == policy.Advice {
+			advice = append(advice, problem.String())
+		} else {
+			mistakes = append(mistakes, problem.String())
+		}
+	}
+	return p, mistakes, advice
 }
 
 // ReadConfigMap returns the policy in a ConfigMap with a name, and its text. The ConfigMap is nil if it does
@@ -54,28 +62,11 @@ func (r FileReader) ReadConfigMap(name string, m *corev1.ConfigMap) (*policy.Pol
 	if !ok {
 		return nil, "", fmt.Errorf("the ConfigMap %s has no key %s", m.Name, FileKey)
 	}
-	p, problems := r.Read(text)
-	if p != nil {
-		return p, text, nil
+	p, mistakes, _ := r.read(text)
+	if p == nil {
+		return nil, "", errors.New(strings.Join(mistakes, "; "))
 	}
-	mistakes, _ := listMistakes(problems)
-	var lines []string
-	for _, mistake := range mistakes {
-		lines = append(lines, mistake.String())
-	}
-	return nil, "", errors.New(strings.Join(lines, "; "))
-}
-
-// listMistakes returns the problems that make a file invalid, and those that are only advice.
-func listMistakes(problems []policy.Problem) (mistakes, advice []policy.Problem) {
-	for _, p := range problems {
-		if p.Severity == policy.Advice {
-			advice = append(advice, p)
-		} else {
-			mistakes = append(mistakes, p)
-		}
-	}
-	return mistakes, advice
+	return p, text, nil
 }
 
 // FileHandler validates the ConfigMap with the policy when somebody writes it.
@@ -103,22 +94,21 @@ func (h FileHandler) Handle(_ context.Context, req admission.Request) admission.
 	if !ok {
 		return newDenial(h.Name, field.ErrorList{field.Required(path, "Rollcall reads the policy from this key")})
 	}
-	p, problems := h.Reader.Read(text)
-	mistakes, advice := listMistakes(problems)
-	var warnings []string
-	for _, a := range advice {
-		warnings = append(warnings, gang.ShortenText(a.String()))
-	}
+	p, mistakes, advice := h.Reader.read(text)
+	response := admission.Allowed("")
 	if p == nil {
 		var errs field.ErrorList
 		for _, mistake := range mistakes {
 			errs = append(errs, &field.Error{
-				Type: field.ErrorTypeForbidden, Field: path.String(), BadValue: "", Detail: mistake.String(),
+				Type: field.ErrorTypeForbidden, Field: path.String(), BadValue: "", Detail: mistake,
 			})
 		}
-		return newDenial(h.Name, gang.LimitErrors(errs)).WithWarnings(warnings...)
+		response = newDenial(h.Name, gang.LimitErrors(errs))
 	}
-	return admission.Allowed("").WithWarnings(warnings...)
+	for _, a := range advice {
+		response.Warnings = append(response.Warnings, gang.ShortenText(a))
+	}
+	return response
 }
 
 func newDenial(name string, errs field.ErrorList) admission.Response {

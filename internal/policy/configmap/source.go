@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,15 +19,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"rollcall.training/internal/policy"
 )
 
 // retryInterval is the interval at which a process without a policy looks for the accepted policy.
 const retryInterval = 5 * time.Second
-
-// errNotLoaded is the state before the first synchronization of the watch.
-var errNotLoaded = errors.New("not loaded yet")
 
 // Options configure a [Source]. All fields except Ceiling are required.
 type Options struct {
@@ -76,7 +75,7 @@ func New(o Options) *Source {
 	}
 	return &Source{
 		options: o,
-		state:   State{Mistake: errNotLoaded.Error()},
+		state:   State{Mistake: "not loaded yet"}, // until the watch is synchronized
 		informer: coreinformers.NewFilteredConfigMapInformer(
 			o.Client, o.Namespace, 0, cache.Indexers{}, selectByName),
 	}
@@ -233,4 +232,38 @@ func (s *Source) readAccepted(ctx context.Context) (*policy.Policy, string, erro
 		return nil, "", fmt.Errorf("reading the ConfigMap %s: %w", name, err)
 	}
 	return s.options.Reader.ReadConfigMap(name, m)
+}
+
+var (
+	validPolicy = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "rollcall_policy_valid",
+		Help: "Whether the ConfigMap contains a valid policy, which is in force (1), or not (0).",
+	})
+	// policyInfo has one series: that of the policy in force.
+	policyInfo = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "rollcall_policy_info",
+		Help: "The policy in force by its digest. The value is always 1.",
+	}, []string{"digest"})
+	loadTimestamp = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "rollcall_policy_load_timestamp_seconds",
+		Help: "Time at which the policy in force was loaded, in seconds since the Unix epoch.",
+	})
+)
+
+// registerMetrics registers the metrics once, in the first call of [New]. Without a policy, the metrics must not
+// exist: rollcall_policy_valid would be 0.
+var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(validPolicy, policyInfo, loadTimestamp) })
+
+// recordState updates the metrics after the state changed.
+func recordState(last, next State, now time.Time) {
+	validPolicy.Set(0)
+	if next.Mistake == "" {
+		validPolicy.Set(1)
+	}
+	if next.Policy == nil || last.Policy.Digest() == next.Policy.Digest() {
+		return
+	}
+	policyInfo.Reset()
+	policyInfo.WithLabelValues(next.Policy.Digest()).Set(1)
+	loadTimestamp.Set(float64(now.Unix()))
 }

@@ -109,7 +109,7 @@ func (s *testSource) write(t *testing.T, m *corev1.ConfigMap) {
 
 // hasDigest reports whether the policy of a file is in force.
 func (s *testSource) hasDigest(text string) bool {
-	want, _ := testReader.Read(text)
+	want, _, _ := testReader.read(text)
 	got, err := s.Current()
 	return err == nil && got.Digest() == want.Digest()
 }
@@ -155,7 +155,7 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startSource(t, false, test.objects...)
-			waitFor(t, "the file is read", func() bool { return s.State().Mistake != errNotLoaded.Error() })
+			waitFor(t, "the file is read", func() bool { return s.State().Mistake != "not loaded yet" })
 			if got := s.State().Mistake; !strings.Contains(got, test.mistake) || test.mistake == "" && got != "" {
 				t.Errorf("the mistake is %q, want %q", got, test.mistake)
 			}
@@ -233,7 +233,7 @@ func waitForEvent(t *testing.T, s *testSource, want string) {
 // TestLateAcceptedPolicy checks that a process without a policy finds the one that appears later.
 func TestLateAcceptedPolicy(t *testing.T) {
 	s := startSource(t, false, newConfigMap("rollcall-policy", invalidFile))
-	waitFor(t, "the file is read", func() bool { return s.State().Mistake != errNotLoaded.Error() })
+	waitFor(t, "the file is read", func() bool { return s.State().Mistake != "not loaded yet" })
 	s.write(t, newConfigMap(AcceptedName("rollcall-policy"), validFile))
 	waitFor(t, "the accepted policy is found", func() bool { return s.Ready(nil) == nil })
 }

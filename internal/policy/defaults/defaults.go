@@ -66,35 +66,35 @@ func Apply(w gang.Workload, defaults []Default, frameworks gang.Frameworks) (gan
 		record = &injection.Record{}
 	}
 	var warnings gang.Warnings
-	var targets []target
+	recorded := len(record.Defaults)
+	forgetUnset(record, w)
+	hasChanged := len(record.Defaults) != recorded
 	containers := trainingContainerNames(w, record, frameworks)
-	planned := map[target]Default{}
+	planned := map[target]bool{}
+	var set []func()
 	for _, d := range defaults {
-		for _, t := range d.targets(w, containers) {
-			if _, isPlanned := planned[t]; isPlanned || t.isSet(w) {
-				continue
-			}
-			if d.OnlyWarn {
-				warnings = append(warnings, gang.NewWarning(t.path(w), fmt.Sprintf(
+		for _, t := range d.targets(containers) {
+			p := t.find(w)
+			switch {
+			case p == nil || planned[t] || p.isSet:
+			case d.OnlyWarn:
+				warnings = append(warnings, gang.NewWarning(p.path, fmt.Sprintf(
 					"is not set; in the mode enforce, the policy would set %q (%s)", d.Value, d.Source)))
-			} else if path := t.findEnvFrom(w); path != nil {
-				warnings = append(warnings, gang.NewWarning(path, fmt.Sprintf(
+			case p.envFrom != nil:
+				warnings = append(warnings, gang.NewWarning(p.envFrom, fmt.Sprintf(
 					"may contain %s, so the default %q of the policy is not set; set the variable in env", t.name, d.Value)))
-			} else {
-				planned[t], targets = d, append(targets, t)
+			default:
+				planned[t] = true
+				set = append(set, func() { p.set(d.Value) })
+				injection.SetKey(&record.Defaults, t.key(), d.Source)
 			}
 		}
 	}
-	recorded := len(record.Defaults)
-	if forgetUnset(record, w); len(targets) == 0 && len(record.Defaults) == recorded {
+	if len(set) == 0 && !hasChanged {
 		return warnings, nil
 	}
-	if record.Defaults == nil {
-		record.Defaults = map[string]string{}
-	}
-	for _, t := range targets {
-		t.set(w, planned[t].Value)
-		record.Defaults[t.key()] = planned[t].Source
+	for _, setField := range set {
+		setField()
 	}
 	return warnings, record.WriteTo(w)
 }
@@ -103,8 +103,8 @@ func Apply(w gang.Workload, defaults []Default, frameworks gang.Frameworks) (gan
 // a live object contains its record, but not necessarily its values.
 func forgetUnset(record *injection.Record, w gang.Workload) {
 	maps.DeleteFunc(record.Defaults, func(key, _ string) bool {
-		t, ok := parseTarget(key)
-		return !ok || !t.exists(w) || !t.isSet(w)
+		p := parseTarget(key).find(w)
+		return p == nil || !p.isSet
 	})
 }
 
@@ -116,43 +116,39 @@ func hasTooManyContainers(w gang.Workload) bool {
 		len(w.Meta().Annotations[gang.AnnotationContainers]) > gang.MaxAnnotationLength
 }
 
-// CurrentValue is the value of a field.
-type CurrentValue struct {
+// Value is the current value of a field.
+type Value struct {
 	// Path is the path of the field.
 	Path string
 	// Value is the value as text; empty if the field is absent, and <valueFrom> for a variable with a source.
 	Value string
+	// Source is who defines the default of the field, such as policy:research.
+	Source string
 }
 
 // Read returns the current values of the field of a default, one for each training container if
 // the field belongs to a container. The value of an absent field is empty.
-func Read(w gang.Workload, d Default, frameworks gang.Frameworks) []CurrentValue {
+func Read(w gang.Workload, d Default, frameworks gang.Frameworks) []Value {
 	record, err := injection.ReadRecord(w)
 	if err != nil || record == nil {
 		record = &injection.Record{}
 	}
-	var values []CurrentValue
-	for _, t := range d.targets(w, trainingContainerNames(w, record, frameworks)) {
-		values = append(values, CurrentValue{Path: t.path(w).String(), Value: t.read(w)})
+	var values []Value
+	for _, t := range d.targets(trainingContainerNames(w, record, frameworks)) {
+		if p := t.find(w); p != nil {
+			values = append(values, Value{Path: p.path.String(), Value: p.value, Source: d.Source})
+		}
 	}
 	return values
 }
 
-// SetValue is a value that a policy set.
-type SetValue struct {
-	CurrentValue
-	// Source is who defined the default, such as policy:research.
-	Source string
-}
-
 // ListSet returns the current values of the fields that a policy set, in the order of their keys in the record. It
 // omits fields that are unset again.
-func ListSet(w gang.Workload, record *injection.Record) []SetValue {
-	var values []SetValue
+func ListSet(w gang.Workload, record *injection.Record) []Value {
+	var values []Value
 	for _, key := range slices.Sorted(maps.Keys(record.Defaults)) {
-		if t, ok := parseTarget(key); ok && t.exists(w) && t.isSet(w) {
-			current := CurrentValue{Path: t.path(w).String(), Value: t.read(w)}
-			values = append(values, SetValue{CurrentValue: current, Source: record.Defaults[key]})
+		if p := parseTarget(key).find(w); p != nil && p.isSet {
+			values = append(values, Value{Path: p.path.String(), Value: p.value, Source: record.Defaults[key]})
 		}
 	}
 	return values
@@ -166,19 +162,17 @@ func Preserve(old, updated *appsv1.StatefulSet) {
 	if err != nil || record == nil || hasTooManyContainers(before) || hasTooManyContainers(after) {
 		return
 	}
-	positions := map[target]int{} // of the values that are unset
+	missing := map[*place]*place{} // the places in updated by those in old
 	for key := range record.Defaults {
-		t, ok := parseTarget(key)
-		if !ok || !t.exists(before) || !t.exists(after) || t.isSet(after) {
-			continue
-		}
-		if position := t.position(before); position >= 0 {
-			positions[t] = position
+		t := parseTarget(key)
+		value, p := t.find(before), t.find(after)
+		if value != nil && value.index >= 0 && p != nil && !p.isSet {
+			missing[value] = p
 		}
 	}
-	byPosition := func(x, y target) int { return positions[x] - positions[y] }
-	for _, t := range slices.SortedFunc(maps.Keys(positions), byPosition) {
-		t.set(after, t.read(before))
+	byIndex := func(x, y *place) int { return x.index - y.index }
+	for _, value := range slices.SortedFunc(maps.Keys(missing), byIndex) {
+		missing[value].set(value.value)
 	}
 }
 

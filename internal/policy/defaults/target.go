@@ -2,6 +2,7 @@ package defaults
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,11 +17,55 @@ import (
 	"rollcall.training/internal/injection"
 )
 
-// target is one field of a workload that a default can fill.
+// target identifies a field of a workload that a default can fill.
 type target struct {
 	kind      Kind
 	container string // for fields of containers
 	name      string
+}
+
+// place is the field of a target in one workload.
+type place struct {
+	path *field.Path
+	// value is the value as text; empty if the field is absent.
+	value string
+	// isSet is true if the user sets the field, or another field with the same effect.
+	isSet bool
+	// index is the index of the value in its list, 0 for a value outside of a list, and -1 without a value that a
+	// default can have.
+	index int
+	// envFrom is the path of a source of variables that may define a variable; nil without one. A variable in env would
+	// replace the value of the source.
+	envFrom *field.Path
+	// set sets the field.
+	set func(value string)
+}
+
+// newPlace returns a place outside of a list.
+func newPlace(path *field.Path, value string, isSet bool, set func(string)) *place {
+	p := &place{path: path, value: value, isSet: isSet, set: set}
+	if !isSet {
+		p.index = -1
+	}
+	return p
+}
+
+// newSeconds returns the place of a number of seconds.
+func newSeconds[T int32 | int64](path *field.Path, seconds **T) *place {
+	value := ""
+	if *seconds != nil {
+		value = strconv.FormatInt(int64(**seconds), 10)
+	}
+	return newPlace(path, value, value != "", func(text string) {
+		n, _ := strconv.ParseInt(text, 10, 64) // the policy wrote the text
+		*seconds = ptr.To(T(min(n, math.MaxInt32)))
+	})
+}
+
+// newEntry returns the place of an entry of a map.
+func newEntry(path *field.Path, entries *map[string]string, key string) *place {
+	value, isSet := (*entries)[key]
+	return newPlace(path.Key(key), value, isSet, func(text string) { injection.SetKey(entries, key, text) })
 }
 
 // key returns the key of the target in a record.
@@ -32,243 +77,152 @@ func (t target) key() string {
 }
 
 // parseTarget returns the target of a key in a record.
-func parseTarget(key string) (target, bool) {
-	kind, name, ok := strings.Cut(key, "/")
+func parseTarget(key string) target {
+	kind, name, _ := strings.Cut(key, "/")
 	t := target{kind: Kind(kind), name: name}
-	if ok && t.isOfContainer() {
-		t.container, t.name, ok = strings.Cut(name, "/")
+	if t.isOfContainer() {
+		t.container, t.name, _ = strings.Cut(name, "/")
 	}
-	return t, ok
+	return t
 }
 
-// targets returns the fields of a default in a workload with the given training containers.
-func (d Default) targets(w gang.Workload, containers []string) []target {
+// targets returns the fields of a default in a workload with the given training containers. The workload may not have
+// all of them.
+func (d Default) targets(containers []string) []target {
 	t := target{kind: d.Kind, name: d.Name}
 	if d.Kind == Toleration {
 		t.name = newTolerationName(parseToleration(d.Value))
 	}
-	candidates := []target{t}
-	if t.isOfContainer() {
-		candidates = nil
-		for _, name := range containers {
-			candidates = append(candidates, target{kind: d.Kind, container: name, name: d.Name})
-		}
+	if !t.isOfContainer() {
+		return []target{t}
 	}
-	return slices.DeleteFunc(candidates, func(t target) bool { return !t.exists(w) })
+	var targets []target
+	for _, name := range containers {
+		targets = append(targets, target{kind: d.Kind, container: name, name: d.Name})
+	}
+	return targets
 }
 
 func (t target) isOfContainer() bool { return t.kind == Env || t.kind == Resource }
 
-// exists reports whether the workload has the object that contains the field. Only a Job has a runtime and a TTL.
-// Kueue does not manage a StatefulSet whose label is set after the webhook of Kueue.
-func (t target) exists(w gang.Workload) bool {
-	if t.isOfContainer() {
-		c, _ := t.findContainer(w)
-		return c != nil
-	}
-	return w.Job != nil || !slices.Contains([]Kind{Runtime, TTL, Queue}, t.kind)
-}
-
-// findContainer returns the container of the target; nil if the target has none.
-func (t target) findContainer(w gang.Workload) (*corev1.Container, int) {
-	containers := w.Template().Spec.Containers
-	for i := range containers {
-		if containers[i].Name == t.container {
-			return &containers[i], i
-		}
-	}
-	return nil, -1
-}
-
-// findEntry returns the map, its path and the key of a target that is an entry of a map; a nil map for other kinds.
-func (t target) findEntry(w gang.Workload) (entries *map[string]string, path *field.Path, key string) {
-	labels, annotations := fieldpath.Labels, fieldpath.Annotations
-	template, templatePath := w.Template(), field.NewPath("spec", "template")
-	switch t.kind {
-	case Restarts:
-		return &w.Meta().Annotations, annotations, gang.AnnotationMaxRestarts
-	case Queue: // admission replaces the label by the annotation if the workloads of the gang wait as one
-		ofGang := w.Meta().Annotations[gang.AnnotationQueue]
-		if ofGang != "" && w.Meta().Labels[gang.LabelQueueName] == "" && !w.IsManagedExternally() {
-			return &w.Meta().Annotations, annotations, gang.AnnotationQueue
-		}
-		return &w.Meta().Labels, labels, gang.LabelQueueName
-	case Label:
-		return &w.Meta().Labels, labels, t.name
-	case Annotation:
-		return &w.Meta().Annotations, annotations, t.name
-	case PodAnnotation:
-		return &template.Annotations, templatePath.Child("metadata", "annotations"), t.name
-	case NodeSelector:
-		return &template.Spec.NodeSelector, templatePath.Child("spec", "nodeSelector"), t.name
-	}
-	return nil, nil, ""
-}
-
-// path returns the path of the field.
-func (t target) path(w gang.Workload) *field.Path {
-	spec := field.NewPath("spec")
+// find returns the field in a workload; nil if the workload does not have the object that contains the field. Only a
+// Job has a runtime and a TTL. Kueue does not manage a StatefulSet whose label is set after the webhook of Kueue.
+func (t target) find(w gang.Workload) *place {
+	spec, pod := field.NewPath("spec"), &w.Template().Spec
 	podSpec := spec.Child("template", "spec")
-	switch t.kind {
-	case Runtime:
-		return spec.Child("activeDeadlineSeconds")
-	case TTL:
-		return spec.Child("ttlSecondsAfterFinished")
-	case PriorityClass:
-		return podSpec.Child("priorityClassName")
-	case Toleration:
-		return podSpec.Child("tolerations")
-	case Env, Resource:
-		_, i := t.findContainer(w)
-		if t.kind == Resource {
-			return podSpec.Child("containers").Index(i).Child("resources", "limits").Key(t.name)
-		}
-		return podSpec.Child("containers").Index(i).Child("env").Key(t.name)
-	}
-	_, path, key := t.findEntry(w)
-	return path.Key(key)
-}
-
-// read returns the value of the field; empty if the field is absent.
-func (t target) read(w gang.Workload) string {
-	if entries, _, key := t.findEntry(w); entries != nil {
-		return (*entries)[key]
-	}
-	switch t.kind {
-	case Runtime:
-		return formatSeconds(w.Job.Spec.ActiveDeadlineSeconds)
-	case TTL:
-		return formatSeconds(w.Job.Spec.TTLSecondsAfterFinished)
-	case PriorityClass:
-		return w.Template().Spec.PriorityClassName
-	case Toleration:
-		if i := t.position(w); i >= 0 {
-			text, _ := json.Marshal(w.Template().Spec.Tolerations[i]) // it has only texts and numbers
-			return string(text)
-		}
-	case Env, Resource:
-		return t.readFromContainer(w)
-	}
-	return ""
-}
-
-// readFromContainer is [target.read] for fields of containers.
-func (t target) readFromContainer(w gang.Workload) string {
-	c, _ := t.findContainer(w)
-	if c == nil {
-		return ""
-	}
-	if t.kind == Resource {
-		for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
-			if quantity, ok := list[corev1.ResourceName(t.name)]; ok {
-				return quantity.String()
-			}
-		}
-		return ""
-	}
-	switch i := indexOfLastEnv(c, t.name); {
-	case i < 0:
-		return ""
-	case c.Env[i].ValueFrom != nil:
-		return "<valueFrom>"
-	default:
-		return c.Env[i].Value
-	}
-}
-
-// indexOfLastEnv returns the index of the entry of a variable that takes effect; -1 without an entry.
-func indexOfLastEnv(c *corev1.Container, name string) int {
-	for i := range slices.Backward(c.Env) {
-		if c.Env[i].Name == name {
-			return i
-		}
-	}
-	return -1
-}
-
-// isSet reports whether the user sets the field, or another field with the same effect.
-func (t target) isSet(w gang.Workload) bool {
-	switch t.kind {
-	case Toleration:
-		key := t.name[:max(strings.LastIndex(t.name, ":"), 0)] // an effect has no colon
-		return slices.ContainsFunc(w.Template().Spec.Tolerations, func(o corev1.Toleration) bool {
-			return o.Key == key || o.Key == "" && o.Operator == corev1.TolerationOpExists
-		})
-	case Env:
-		c, _ := t.findContainer(w)
-		return indexOfLastEnv(c, t.name) >= 0
-	case Restarts:
-		if w.Job != nil && !gang.IsDefaultBackoffLimit(w.Job.Spec.BackoffLimit) {
-			return true
-		}
-	}
-	if entries, _, key := t.findEntry(w); entries != nil && t.kind != Queue {
-		_, ok := (*entries)[key]
-		return ok
-	}
-	return t.read(w) != ""
-}
-
-// position returns the index of the value in its list, 0 for a value outside of a list, and -1 without a value.
-// A variable with a source has no value.
-func (t target) position(w gang.Workload) int {
 	switch {
-	case t.kind == Toleration:
-		return slices.IndexFunc(w.Template().Spec.Tolerations, func(o corev1.Toleration) bool {
-			return newTolerationName(o) == t.name
-		})
-	case !t.isSet(w):
-		return -1
-	case t.kind == Env:
-		c, _ := t.findContainer(w)
-		if i := indexOfLastEnv(c, t.name); c.Env[i].ValueFrom == nil {
-			return i
-		}
-		return -1
+	case w.Job == nil && slices.Contains([]Kind{Runtime, TTL, Queue}, t.kind):
+		return nil
+	case t.isOfContainer():
+		return t.findInContainer(podSpec.Child("containers"), pod.Containers)
 	}
-	return 0
-}
-
-// set sets the field.
-func (t target) set(w gang.Workload, value string) {
-	if entries, _, key := t.findEntry(w); entries != nil {
-		injection.SetKey(entries, key, value)
-	}
-	spec := &w.Template().Spec
-	c, _ := t.findContainer(w)
 	switch t.kind {
 	case Runtime:
-		w.Job.Spec.ActiveDeadlineSeconds = ptr.To(parseSeconds(value))
+		return newSeconds(spec.Child("activeDeadlineSeconds"), &w.Job.Spec.ActiveDeadlineSeconds)
 	case TTL:
-		w.Job.Spec.TTLSecondsAfterFinished = ptr.To(int32(min(parseSeconds(value), 1<<31-1)))
-	case Queue: // the webhook of Kueue suspends Jobs with the label, and may have run before
-		w.Job.Spec.Suspend = ptr.To(true)
+		return newSeconds(spec.Child("ttlSecondsAfterFinished"), &w.Job.Spec.TTLSecondsAfterFinished)
+	case Queue:
+		return findQueue(w)
 	case PriorityClass:
-		spec.PriorityClassName = value
+		value := pod.PriorityClassName
+		return newPlace(podSpec.Child("priorityClassName"), value, value != "",
+			func(text string) { pod.PriorityClassName = text })
 	case Toleration:
-		spec.Tolerations = append(spec.Tolerations, parseToleration(value))
-	case Env:
-		c.Env = append(c.Env, corev1.EnvVar{Name: t.name, Value: value})
-	case Resource:
-		quantity, _ := resource.ParseQuantity(value) // the policy has validated the text
-		injection.SetKey(&c.Resources.Limits, corev1.ResourceName(t.name), quantity)
-		injection.SetKey(&c.Resources.Requests, corev1.ResourceName(t.name), quantity)
+		return t.findToleration(podSpec.Child("tolerations"), &pod.Tolerations)
 	}
+	return t.findEntry(w)
 }
 
-// findEnvFrom returns the path of a source of variables that may define the variable of the target; nil
-// without one. A variable in env would replace the value of the source.
-func (t target) findEnvFrom(w gang.Workload) *field.Path {
-	if t.kind != Env {
-		return nil
-	}
-	c, i := t.findContainer(w)
-	for j, source := range c.EnvFrom {
-		if strings.HasPrefix(t.name, source.Prefix) {
-			return field.NewPath("spec", "template", "spec", "containers").Index(i).Child("envFrom").Index(j)
-		}
+// findEntry returns an entry of a map; nil for a kind that only a record of another release has.
+func (t target) findEntry(w gang.Workload) *place {
+	template := field.NewPath("spec", "template")
+	switch t.kind {
+	case Restarts:
+		p := newEntry(fieldpath.Annotations, &w.Meta().Annotations, gang.AnnotationMaxRestarts)
+		p.isSet = p.isSet || w.Job != nil && !gang.IsDefaultBackoffLimit(w.Job.Spec.BackoffLimit)
+		return p
+	case Label:
+		return newEntry(fieldpath.Labels, &w.Meta().Labels, t.name)
+	case Annotation:
+		return newEntry(fieldpath.Annotations, &w.Meta().Annotations, t.name)
+	case PodAnnotation:
+		return newEntry(template.Child("metadata", "annotations"), &w.Template().Annotations, t.name)
+	case NodeSelector:
+		return newEntry(template.Child("spec", "nodeSelector"), &w.Template().Spec.NodeSelector, t.name)
 	}
 	return nil
+}
+
+// findQueue returns the label of a Job with its queue, or the annotation by which admission replaces the label if the
+// workloads of the gang wait as one.
+func findQueue(w gang.Workload) *place {
+	p := newEntry(fieldpath.Labels, &w.Meta().Labels, gang.LabelQueueName)
+	if p.value == "" && w.Meta().Annotations[gang.AnnotationQueue] != "" && !w.IsManagedExternally() {
+		p = newEntry(fieldpath.Annotations, &w.Meta().Annotations, gang.AnnotationQueue)
+	}
+	return newPlace(p.path, p.value, p.value != "", func(text string) {
+		p.set(text)
+		w.Job.Spec.Suspend = ptr.To(true) // the webhook of Kueue suspends Jobs with the label, and may have run before
+	})
+}
+
+func (t target) findToleration(path *field.Path, list *[]corev1.Toleration) *place {
+	key := t.name[:max(strings.LastIndex(t.name, ":"), 0)] // an effect has no colon
+	p := &place{
+		path: path,
+		isSet: slices.ContainsFunc(*list, func(o corev1.Toleration) bool {
+			return o.Key == key || o.Key == "" && o.Operator == corev1.TolerationOpExists
+		}),
+		index: slices.IndexFunc(*list, func(o corev1.Toleration) bool { return newTolerationName(o) == t.name }),
+		set:   func(text string) { *list = append(*list, parseToleration(text)) },
+	}
+	if p.index >= 0 {
+		text, _ := json.Marshal((*list)[p.index]) // it has only texts and numbers
+		p.value = string(text)
+	}
+	return p
+}
+
+// findInContainer returns a variable or a resource of a container; nil if the container does not exist.
+func (t target) findInContainer(path *field.Path, containers []corev1.Container) *place {
+	i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == t.container })
+	if i < 0 {
+		return nil
+	}
+	if path = path.Index(i); t.kind == Env {
+		return t.findEnv(path, &containers[i])
+	}
+	name, resources, value := corev1.ResourceName(t.name), &containers[i].Resources, ""
+	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
+		if quantity, ok := list[name]; ok {
+			value = quantity.String()
+		}
+	}
+	return newPlace(path.Child("resources", "limits").Key(t.name), value, value != "", func(text string) {
+		quantity, _ := resource.ParseQuantity(text) // the policy has validated the text
+		injection.SetKey(&resources.Limits, name, quantity)
+		injection.SetKey(&resources.Requests, name, quantity)
+	})
+}
+
+// findEnv returns a variable of a container. The last entry takes effect.
+func (t target) findEnv(path *field.Path, c *corev1.Container) *place {
+	p := newPlace(path.Child("env").Key(t.name), "", false,
+		func(text string) { c.Env = append(c.Env, corev1.EnvVar{Name: t.name, Value: text}) })
+	for i, e := range c.Env {
+		switch {
+		case e.Name != t.name:
+		case e.ValueFrom != nil:
+			p.isSet, p.index, p.value = true, -1, "<valueFrom>"
+		default:
+			p.isSet, p.index, p.value = true, i, e.Value
+		}
+	}
+	i := slices.IndexFunc(c.EnvFrom, func(s corev1.EnvFromSource) bool { return strings.HasPrefix(t.name, s.Prefix) })
+	if i >= 0 {
+		p.envFrom = path.Child("envFrom").Index(i)
+	}
+	return p
 }
 
 func parseToleration(text string) corev1.Toleration {
@@ -280,15 +234,3 @@ func parseToleration(text string) corev1.Toleration {
 // newTolerationName returns the name of the target for a toleration. Two tolerations of one taint with
 // different effects are different targets.
 func newTolerationName(t corev1.Toleration) string { return t.Key + ":" + string(t.Effect) }
-
-func parseSeconds(text string) int64 {
-	seconds, _ := strconv.ParseInt(text, 10, 64) // the policy wrote the text
-	return seconds
-}
-
-func formatSeconds[T int32 | int64](seconds *T) string {
-	if seconds == nil {
-		return ""
-	}
-	return strconv.FormatInt(int64(*seconds), 10)
-}

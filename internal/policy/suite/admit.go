@@ -104,11 +104,14 @@ func (o Options) Admit(workloads []gang.Workload) []Outcome {
 		outcomes = append(outcomes, outcome)
 	}
 	for _, group := range roster.GroupWorkloads(admitted, o.Engine.Frameworks()) {
-		members := make([]*Outcome, 0, len(group.Workloads))
+		var members []policy.Member
 		for _, w := range group.Workloads {
-			members = append(members, &outcomes[positions[w.Object()]])
+			members = append(members, outcomes[positions[w.Object()]].member)
 		}
-		o.judge(group.Namespace, members)
+		for i, j := range o.Policy.Judge(o.NewInput(group.Namespace, members)) {
+			outcome := &outcomes[positions[group.Workloads[i].Object()]]
+			outcome.Findings, outcome.rules = j.Findings, j.Rules
+		}
 	}
 	return outcomes
 }
@@ -154,19 +157,6 @@ func (o Options) AdmitWorkload(w gang.Workload) (*gang.Gang, gang.Warnings, erro
 		return nil, warnings, cmp.Or(err, invalid)
 	}
 	return &description.Gang, warnings, err
-}
-
-// judge sets the findings in the outcomes of the members of a gang.
-func (o Options) judge(namespace string, outcomes []*Outcome) {
-	var members []policy.Member
-	for _, m := range outcomes {
-		members = append(members, m.member)
-	}
-	in := o.NewInput(namespace, members)
-	findings, rules := o.Policy.Judge(in), o.Policy.RulesFor(in)
-	for i, m := range outcomes {
-		m.Findings, m.rules = findings[i], rules[i]
-	}
 }
 
 // ReadNamespaces returns the labels of the namespaces of documents by name.

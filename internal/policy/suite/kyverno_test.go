@@ -146,6 +146,6 @@ func (k kyvernoPolicy) violates(t *testing.T, p *policy.Policy, w gang.Workload)
 	findings := p.Judge(policy.Input{
 		Members:   []policy.Member{{Gang: result.Gang, Workload: w}},
 		Namespace: policy.Namespace{Name: "default"}, Now: time.Unix(0, 0),
-	})[0]
+	})[0].Findings
 	return slices.ContainsFunc(findings, func(f policy.Finding) bool { return slices.Contains(k.Controls, f.Value) })
 }

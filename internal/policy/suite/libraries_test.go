@@ -183,6 +183,6 @@ func violates(t *testing.T, p *policy.Policy, w gang.Workload) bool {
 	findings := p.Judge(policy.Input{
 		Members:   []policy.Member{{Gang: result.Gang, Workload: w}},
 		Namespace: policy.Namespace{Name: "default"}, Now: time.Unix(0, 0),
-	})[0]
+	})[0].Findings
 	return policy.Worst(findings) == policy.ModeEnforce
 }

@@ -23,17 +23,10 @@ chart if --push is set.
 var releaseVersion = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
 type buildFlags struct {
-	version          string
-	repository       string
-	chartRepository  string
-	downloadURL      string
-	output           string
-	imagePlatforms   string
-	commandPlatforms string
-	signingKey       string
-	push             bool
-	insecure         bool
-	allowUncommitted bool
+	release.Options
+	version, chartRepository, imagePlatforms, commandPlatforms, signingKey string
+
+	push, insecure, allowUncommitted bool
 }
 
 func newBuildCommand() *cobra.Command {
@@ -49,12 +42,12 @@ func newBuildCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.version, "version", "", "version of the release, such as v0.2.0")
-	flags.StringVar(&f.repository, "repository", "",
+	flags.StringVar(&f.Repository, "repository", "",
 		"repository of the image, such as registry.example.com/rollcall/manager")
 	flags.StringVar(&f.chartRepository, "chart-repository", "",
 		"repository of the chart, such as registry.example.com/rollcall/charts/rollcall")
-	flags.StringVar(&f.downloadURL, "download-url", "", "URL of the folder from which users download the archives")
-	flags.StringVar(&f.output, "output", "", "folder to write; empty: dist/VERSION in the root of the repository")
+	flags.StringVar(&f.DownloadURL, "download-url", "", "URL of the folder from which users download the archives")
+	flags.StringVar(&f.Dir, "output", "", "folder to write; empty: dist/VERSION in the root of the repository")
 	flags.StringVar(&f.imagePlatforms, "image-platforms", "linux/amd64,linux/arm64", "platforms of the manager")
 	flags.StringVar(&f.commandPlatforms, "command-platforms",
 		"linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64", "platforms of the command line")
@@ -70,7 +63,7 @@ func (f buildFlags) run(ctx context.Context, progress io.Writer) error {
 	if !releaseVersion.MatchString(f.version) {
 		return fmt.Errorf("--version %q must be a version such as v0.2.0", f.version)
 	}
-	if f.repository == "" {
+	if f.Repository == "" {
 		return errors.New("--repository is required, because the chart names the image")
 	}
 	if f.push && f.chartRepository == "" {
@@ -80,12 +73,8 @@ func (f buildFlags) run(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	options := release.Options{
-		Repository:  f.repository,
-		DownloadURL: f.downloadURL,
-		Dir:         f.output,
-		Progress:    progress,
-	}
+	options := f.Options
+	options.Progress = progress
 	if options.Dir == "" {
 		options.Dir = filepath.Join(source.Dir, "dist", f.version)
 	}
@@ -109,7 +98,7 @@ func (f buildFlags) run(ctx context.Context, progress io.Writer) error {
 		return nil
 	}
 	registry := release.Registry{Insecure: f.insecure, Signer: options.Signer}
-	if err := registry.PushImages(ctx, f.repository+":"+source.Version, source, built.Images); err != nil {
+	if err := registry.PushImages(ctx, f.Repository+":"+source.Version, source, built.Images); err != nil {
 		return err
 	}
 	return registry.PushChart(ctx, f.chartRepository+":"+built.Chart.Version, source, built.Chart)

@@ -23,14 +23,8 @@ into a local cluster, or write it to a file.
 The command prints the values for the chart.`
 
 type imageFlags struct {
-	repository       string
-	tag              string
-	platforms        string
-	load             string
-	output           string
-	push             bool
-	insecure         bool
-	allowUncommitted bool
+	repository, tag, platforms, load, output string
+	push, insecure, allowUncommitted         bool
 }
 
 func newImageCommand() *cobra.Command {
