@@ -36,56 +36,31 @@ type explainedWorkload struct {
 	Additions []injectors.Explanation `json:"additions"`
 }
 
-const explainLong = `Explain what admission adds to workloads: each value, its purpose, what happens to
-another value of yours, and the key that changes it.
-  -f FILE    what this version would add to the workloads of a file; contacts no cluster
-  KIND/NAME  what the webhook of the cluster added to job/NAME or statefulset/NAME
-  FRAMEWORK  what this version would add to sample gangs; contacts no cluster
-
-For an object, the command reads the record in the object, and also prints the values that
-a policy set. It marks values that somebody changed since. This needs permission to get
-the object, and no flags of the engine.
-
-Exit codes:
-  0  success
-  1  a workload would be denied, and rollcall vet shows all mistakes; or the object does
-     not exist, was not injected, or cannot be read
-  2  the command is invalid, or a document cannot be read`
-
 func newExplainCommand() *cobra.Command {
 	o := explainOptions{output: outputText}
-	cmd := &cobra.Command{
-		Use:   "explain (-f FILE | KIND/NAME | FRAMEWORK)",
-		Short: "Explain what admission adds to a workload, and why",
-		Long:  explainLong,
-		Example: `  rollcall explain -f job.yaml
-  rollcall explain job/train --namespace team
-  rollcall explain ` + injectors.Builtin()[0].Framework().Name + `
-  rollcall explain -f job.yaml -o json | jq -r '.[].additions[] | select(.changedBy) | .name'`,
-		Args: allowOneArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && strings.Contains(args[0], "/") && len(o.inject.files) == 0 {
-				const reason = "must not be set for an object, which the webhook of the cluster admitted"
-				if err := rejectFlags(cmd, engineFlagNames, reason); err != nil {
-					return err
-				}
-				client, namespace, err := o.cluster.connect()
-				if err != nil {
-					return err
-				}
-				return o.explainObject(cmd.Context(), client, namespace, args[0], cmd.OutOrStdout())
-			}
-			if err := rejectFlags(cmd, clusterFlagNames, "requires KIND/NAME"); err != nil {
+	cmd := newCommand("explain", func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && strings.Contains(args[0], "/") && len(o.inject.files) == 0 {
+			const reason = "must not be set for an object, which the webhook of the cluster admitted"
+			if err := rejectFlags(cmd, engineFlagNames, reason); err != nil {
 				return err
 			}
-			o.inject.engine.namespace = cmp.Or(o.cluster.namespace, metav1.NamespaceDefault)
-			workloads, err := o.readWorkloads(cmd.InOrStdin(), args)
+			client, namespace, err := o.cluster.connect()
 			if err != nil {
 				return err
 			}
-			return o.explainWorkloads(workloads, cmd.OutOrStdout())
-		},
-	}
+			return o.explainObject(cmd.Context(), client, namespace, args[0], cmd.OutOrStdout())
+		}
+		if err := rejectFlags(cmd, clusterFlagNames, "requires KIND/NAME"); err != nil {
+			return err
+		}
+		o.inject.engine.namespace = cmp.Or(o.cluster.namespace, metav1.NamespaceDefault)
+		workloads, err := o.readWorkloads(cmd.InOrStdin(), args)
+		if err != nil {
+			return err
+		}
+		return o.explainWorkloads(workloads, cmd.OutOrStdout())
+	})
+	cmd.Args = allowOneArgument
 	addFilenameFlag(cmd, &o.inject.files, "filename", "f", filenameUsage)
 	o.inject.engine.addFlagsWithCluster(cmd, &o.cluster)
 	cmd.ValidArgsFunction = o.cluster.completeWorkload

@@ -13,39 +13,24 @@ import (
 	"rollcall.training/plan"
 )
 
-const frameworksLong = `List the frameworks of this build with their roles and ports. With a name, print the
-variables and all other additions of each role in sample gangs of that framework.
-
-Exit codes:
-  0  success
-  2  the framework does not exist, or the command is invalid`
-
 func newFrameworksCommand() *cobra.Command {
 	output := outputText
-	cmd := &cobra.Command{
-		Use:   "frameworks [NAME]",
-		Short: "List the supported frameworks and the variables that they set",
-		Long:  frameworksLong,
-		Example: `  rollcall frameworks
-  rollcall frameworks ` + injectors.Builtin()[0].Framework().Name + `
-  rollcall frameworks -o json | jq '.[] | select(.elastic).name'`,
-		Args:      allowOneArgument,
-		ValidArgs: injectors.Builtin().Frameworks().Names(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout()
-			switch {
-			case len(args) == 1:
-				return showFramework(out, output, args[0])
-			case output == outputText:
-				return listFrameworks(out)
-			}
-			descriptions, err := describeFrameworks()
-			if err != nil {
-				return err
-			}
-			return printObject(out, output, descriptions)
-		},
-	}
+	cmd := newCommand("frameworks", func(cmd *cobra.Command, args []string) error {
+		out := cmd.OutOrStdout()
+		switch {
+		case len(args) == 1:
+			return showFramework(out, output, args[0])
+		case output == outputText:
+			return listFrameworks(out)
+		}
+		descriptions, err := describeFrameworks()
+		if err != nil {
+			return err
+		}
+		return printObject(out, output, descriptions)
+	})
+	cmd.Args = allowOneArgument
+	cmd.ValidArgs = injectors.Builtin().Frameworks().Names()
 	addChoiceFlag(cmd, &output, "output", "o", "output format", outputText, outputJSON, outputYAML)
 	return cmd
 }

@@ -32,41 +32,22 @@ type logsOptions struct {
 	container string
 }
 
-const logsLong = `Print the logs of the ranks of a gang. Each line starts with its rank.
-
-Without --follow, the command prints the existing logs, rank by rank. With --follow,
-it continues until the gang succeeds or fails. It includes ranks that start later,
-and the ranks of the next attempt if the gang restarts.
-
-Exit codes:
-  0  all logs were printed
-  1  the gang does not exist, or a log could not be read
-  2  the command is invalid`
-
 func newLogsCommand() *cobra.Command {
 	o := logsOptions{}
-	cmd := &cobra.Command{
-		Use:   "logs GANG",
-		Short: "Print the logs of the ranks of a gang",
-		Long:  logsLong,
-		Example: `  rollcall logs train --tail 20
-  rollcall logs train --follow --rank 0
-  rollcall logs train --rank 0,8-15 --since 10m`,
-		Args: requireOneArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			selected, err := o.selectedRanks()
-			if err != nil {
-				return newUsageError(err)
-			}
-			reader, err := o.cluster.newReader()
-			if err != nil {
-				return err
-			}
-			_, _, isTerminal := terminalSize(cmd.OutOrStdout())
-			p := &linePrinter{out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr(), color: useColor(isTerminal)}
-			return o.runLogs(cmd.Context(), reader, args[0], selected, p)
-		},
-	}
+	cmd := newCommand("logs", func(cmd *cobra.Command, args []string) error {
+		selected, err := o.selectedRanks()
+		if err != nil {
+			return newUsageError(err)
+		}
+		reader, err := o.cluster.newReader()
+		if err != nil {
+			return err
+		}
+		_, _, isTerminal := terminalSize(cmd.OutOrStdout())
+		p := &linePrinter{out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr(), color: useColor(isTerminal)}
+		return o.runLogs(cmd.Context(), reader, args[0], selected, p)
+	})
+	cmd.Args = requireOneArgument
 	cmd.ValidArgsFunction = o.cluster.completeGang
 	o.addFlags(cmd)
 	return cmd

@@ -42,62 +42,19 @@ type migrateOptions struct {
 	written               outputFlags
 }
 
-const migrateLong = `Convert training jobs of other systems to labeled Jobs and StatefulSets. All other
-objects of the manifests are printed unchanged.
-
-Supported kinds are PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob of
-Kubeflow, TrainJob with its runtimes, JobSet, Job of Volcano, and Jobs and StatefulSets
-that are gangs without Rollcall. Training jobs of other kinds and API groups are printed
-unchanged and reported as errors. With --from-cluster, the command reads jobs of these
-systems from a cluster, but it does not change any object. Without it, the command
-does not contact a cluster.
-
-The command writes a report of every field to standard error. An outcome is one of:
-  preserved  the field has the same meaning
-  changed    the field has another meaning, or the same effect by other means
-  dropped    the field has no equivalent
-
-With -o json, standard output contains the objects as a sequence of JSON documents,
-and standard error contains the report as a list.
-
-Jobs within other objects are reported as errors. With --nested, the command replaces
-those of Experiments of Katib and of Workflows of Argo that become one Job.
-
-For many jobs, --summary prints the number of objects by kind and outcome, the most
-frequent reasons, and the files with work, instead of the objects and the report.
---output-dir writes the objects to files: one for each file of the input, with the same
-relative path, or one for each object of a cluster.
-
-Exit codes:
-  0  all objects were migrated, and no field was dropped
-  1  all objects were migrated, and at least one field was dropped, or a check of
-     rollcall vet finds that a gang cannot train; or --require is set and no object
-     can be migrated
-  2  an object or document could not be migrated, or the command is invalid; everything
-     else is printed`
-
 func newMigrateCommand() *cobra.Command {
 	o := migrateOptions{output: outputYAML}
-	cmd := &cobra.Command{
-		Use:   "migrate (-f FILE | --from-cluster [KIND[/NAME]...])",
-		Short: "Convert training jobs of other systems to labeled Jobs",
-		Long:  migrateLong,
-		Example: `  rollcall migrate -f pytorchjob.yaml >job.yaml
-  rollcall migrate -f manifests/ --runtimes runtimes.yaml -o json >migrated.json
-  rollcall migrate -f manifests/ --summary --output-dir migrated
-  rollcall migrate --from-cluster -n research pytorchjob/train`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if o.fromCluster {
-				return nil
-			}
-			return rejectFileArguments(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.validateFlags(args); err != nil {
-				return newUsageError(err)
-			}
-			return o.runMigrate(cmd, args)
-		},
+	cmd := newCommand("migrate", func(cmd *cobra.Command, args []string) error {
+		if err := o.validateFlags(args); err != nil {
+			return newUsageError(err)
+		}
+		return o.runMigrate(cmd, args)
+	})
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if o.fromCluster {
+			return nil
+		}
+		return rejectFileArguments(cmd, args)
 	}
 	o.addFlags(cmd)
 	return cmd

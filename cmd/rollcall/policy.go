@@ -14,40 +14,19 @@ import (
 )
 
 func newPolicyCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "policy",
-		Short: "Check, test and explain policies for gangs",
-		Long: `Check and test the file that limits the gangs of a cluster, and compare it with
-manifests or with a cluster. To check manifests against a policy together with all
-other checks, use vet --policy.`,
-	}
+	cmd := newCommand("policy", nil)
 	cmd.AddCommand(newPolicyCheckCommand(), newPolicyTestCommand(), newPolicyExplainCommand(),
 		newPolicyAuditCommand(), newPolicyDiffCommand(), newPolicyVAPCommand())
 	return cmd
 }
 
-const policyCheckLong = `Check a policy file: unknown fields, limits that no gang satisfies, expressions that do
-not compile, profiles that are never used, exemptions that have expired. The command
-does not contact a cluster.
-
-Exit codes:
-  0  the policy is valid; advice about parts without an effect can be printed
-  1  the policy is invalid
-  2  the command is invalid, or the file cannot be read`
-
 func newPolicyCheckCommand() *cobra.Command {
 	var file string
 	output := outputText
-	cmd := &cobra.Command{
-		Use:     "check -f FILE",
-		Short:   "Check a policy file",
-		Long:    policyCheckLong,
-		Example: "  " + programName + " policy check -f policy.yaml",
-		Args:    rejectFileArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return checkPolicy(file, output, cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
+	cmd := newCommand("policy-check", func(cmd *cobra.Command, _ []string) error {
+		return checkPolicy(file, output, cmd.InOrStdin(), cmd.OutOrStdout())
+	})
+	cmd.Args = rejectFileArguments
 	addPolicyFileFlag(cmd, &file, "filename", "f")
 	addChoiceFlag(cmd, &output, "output", "o", "output format", outputText, outputJSON)
 	return cmd

@@ -18,27 +18,10 @@ type policyExplainOptions struct {
 	file, namespace, labels, profile, output string
 }
 
-const policyExplainLong = `Show the effective policy of a namespace: its profile, and each limit, rule and default
-with its mode and its line in the file. The command does not contact a cluster. If a
-profile selects namespaces by labels, pass the labels of the namespace.
-
-Exit codes:
-  0  success
-  1  workloads of the namespace cannot select --profile
-  2  the command or the policy is invalid`
-
 func newPolicyExplainCommand() *cobra.Command {
-	o := policyExplainOptions{output: outputText}
-	cmd := &cobra.Command{
-		Use:     "explain -f FILE -n NAMESPACE",
-		Short:   "Show the effective policy of a namespace",
-		Long:    policyExplainLong,
-		Example: "  " + programName + " policy explain -f policy.yaml -n research-a",
-		Args:    rejectFileArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.explain(cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
+	o := &policyExplainOptions{output: outputText}
+	cmd := newCommand("policy-explain", o.explain)
+	cmd.Args = rejectFileArguments
 	addPolicyFileFlag(cmd, &o.file, "filename", "f")
 	f := cmd.Flags()
 	f.StringVarP(&o.namespace, "namespace", "n", "", "name of the namespace")
@@ -48,7 +31,7 @@ func newPolicyExplainCommand() *cobra.Command {
 	return cmd
 }
 
-func (o policyExplainOptions) explain(stdin io.Reader, out io.Writer) error {
+func (o *policyExplainOptions) explain(cmd *cobra.Command, _ []string) error {
 	if o.namespace == "" {
 		return newUsageError(errors.New("--namespace: required"))
 	}
@@ -56,7 +39,7 @@ func (o policyExplainOptions) explain(stdin io.Reader, out io.Writer) error {
 	if err != nil {
 		return newUsageError(fmt.Errorf("--namespace-labels: %w", err))
 	}
-	p, err := requirePolicy("--filename", o.file, stdin)
+	p, err := requirePolicy("--filename", o.file, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
@@ -66,9 +49,9 @@ func (o policyExplainOptions) explain(stdin io.Reader, out io.Writer) error {
 			o.namespace, o.profile, strings.Join(e.Selectable, ", "))
 	}
 	if o.output != outputText {
-		return printObject(out, o.output, e)
+		return printObject(cmd.OutOrStdout(), o.output, e)
 	}
-	return printExplanation(out, e)
+	return printExplanation(cmd.OutOrStdout(), e)
 }
 
 // printExplanation prints a table of the entries.

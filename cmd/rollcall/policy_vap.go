@@ -8,31 +8,14 @@ import (
 	"rollcall.training/internal/manifest"
 )
 
-const policyVAPLong = `Print ValidatingAdmissionPolicies and their bindings for the workloads that the webhook
-of Rollcall never receives: those of the section unlabeled of the policy. The Helm chart
-creates the same objects. The command does not contact a cluster.
-
-With --static, the names end with .static.k8s.io. API servers read these policies from
-files (KEP-5793).
-
-Exit codes:
-  0  success; the section can be empty
-  2  the command or the policy is invalid`
-
 func newPolicyVAPCommand() *cobra.Command {
 	var file string
 	var static bool
 	output := outputYAML
-	cmd := &cobra.Command{
-		Use:     "vap -f FILE",
-		Short:   "Print ValidatingAdmissionPolicies for unlabeled workloads",
-		Long:    policyVAPLong,
-		Example: "  " + programName + " policy vap -f policy.yaml | kubectl apply -f -",
-		Args:    rejectFileArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printAdmissionPolicies(file, static, output, cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
+	cmd := newCommand("policy-vap", func(cmd *cobra.Command, _ []string) error {
+		return printAdmissionPolicies(file, static, output, cmd.InOrStdin(), cmd.OutOrStdout())
+	})
+	cmd.Args = rejectFileArguments
 	addPolicyFileFlag(cmd, &file, "filename", "f")
 	cmd.Flags().BoolVar(&static, "static", false, "names for policies that API servers read from files")
 	addChoiceFlag(cmd, &output, "output", "o", "output format", outputYAML, outputJSON)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"embed"
 	"fmt"
 	"strings"
 
@@ -9,34 +10,27 @@ import (
 	"rollcall.training/internal/buildinfo"
 )
 
-const rootLong = `Check and convert the manifests of distributed training gangs, and inspect gangs
-in a cluster.
+//go:embed help/*.txt
+var helpTexts embed.FS
 
-inject, diff, explain, vet, migrate and frameworks run the engine of Rollcall's
-admission webhook without a cluster. They show the result before you apply
-anything. policy checks and tests policies for gangs, also without a cluster. With
---from-cluster, migrate reads jobs from a cluster. With --cluster, policy reads gangs,
-and diff compares manifests with objects. explain KIND/NAME explains an object. run
-creates a gang. status, logs and report read gangs from a cluster with your
-permissions. exec and port-forward run kubectl for the pods of ranks. detach ends the
-management of gangs by Rollcall. check verifies an installation.
-
-Exit codes:
-  0  success
-  1  failure
-  2  the command or its input is invalid
-
-The help of each command lists its exit codes.`
+// newCommand returns a command with the texts of help/NAME.txt: the line of usage, the summary, the description with
+// the exit codes, and examples.
+func newCommand(name string, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	text, err := helpTexts.ReadFile("help/" + name + ".txt")
+	if err != nil {
+		panic(err)
+	}
+	usage, rest, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	short, rest, _ := strings.Cut(rest, "\n\n")
+	long, examples, _ := strings.Cut(rest, "\n\nExamples:\n")
+	return &cobra.Command{Use: usage, Short: short, Long: long, Example: examples, RunE: run}
+}
 
 func newRootCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:           programName,
-		Short:         "Check, convert and inspect distributed training gangs",
-		Long:          rootLong,
-		SilenceErrors: true, // main prints the error
-		SilenceUsage:  true, // most errors, such as a denied manifest, are not errors of usage
-		Version:       buildinfo.Version(),
-	}
+	root := newCommand(programName, nil)
+	root.SilenceErrors = true // main prints the error
+	root.SilenceUsage = true  // most errors, such as a denied manifest, are not errors of usage
+	root.Version = buildinfo.Version()
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(newInjectCommand(), newVetCommand(), newMigrateCommand(), newFrameworksCommand(),
 		newStatusCommand(), newLogsCommand(), newDetachCommand(), newPolicyCommand(), newCheckCommand(),

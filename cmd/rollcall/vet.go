@@ -40,38 +40,10 @@ type vetOptions struct {
 	commandPath string
 }
 
-const vetLong = `Check labeled workloads for errors and bad practices before you apply them. vet
-reports what the webhook would deny or warn about, with the same texts, and problems
-that the webhook cannot see. The command does not contact a cluster.
-
-Each finding has a severity and a code:
-  error    the workload would be denied, or cannot work
-  warning  the workload would probably not do what you intend
-  info     the workload can be improved
---list lists all codes, and --explain explains one of them. To compare the members of a
-gang, pass all of its files in one call.
-
-Exit codes:
-  0  no finding has the severity of --fail-on or a higher one
-  1  at least one finding has the severity of --fail-on or a higher one, or --require is
-     set and no object has the framework label
-  2  the command is invalid, or a document cannot be read; vet checks all other documents`
-
 func newVetCommand() *cobra.Command {
-	o := vetOptions{output: outputText, failOn: string(vet.Error)}
-	cmd := &cobra.Command{
-		Use:   "vet -f FILE",
-		Short: "Check labeled workloads for errors and bad practices",
-		Long:  vetLong,
-		Example: `  rollcall vet -f job.yaml
-  rollcall vet -f manifests/ --fail-on warning --disable NoMemoryLimit,MutableImageTag
-  kustomize build overlays/prod | rollcall vet -f - -o json | jq '.findings[].code'`,
-		Args: rejectFileArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.commandPath = cmd.CommandPath()
-			return o.runVet(cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
+	o := &vetOptions{output: outputText, failOn: string(vet.Error)}
+	cmd := newCommand("vet", o.runVet)
+	cmd.Args = rejectFileArguments
 	o.addFlags(cmd)
 	return cmd
 }
@@ -97,8 +69,9 @@ func (o *vetOptions) addFlags(cmd *cobra.Command) {
 // findings are printed.
 var errFindings = exitError{error: errors.New(""), code: 1}
 
-func (o vetOptions) runVet(stdin io.Reader, stdout io.Writer) error {
-	switch {
+func (o *vetOptions) runVet(cmd *cobra.Command, _ []string) error {
+	o.commandPath = cmd.CommandPath()
+	switch stdout := cmd.OutOrStdout(); {
 	case o.list && o.explain != "" || len(o.files) > 0 && (o.list || o.explain != ""):
 		return newUsageError(errors.New("--filename, --list and --explain are mutually exclusive; use one of them"))
 	case o.list:
@@ -108,11 +81,11 @@ func (o vetOptions) runVet(stdin io.Reader, stdout io.Writer) error {
 	case len(o.files) == 0:
 		return newUsageError(errNoFiles)
 	}
-	return o.vetFiles(stdin, stdout)
+	return o.vetFiles(cmd.InOrStdin(), cmd.OutOrStdout())
 }
 
 // vetFiles checks the files and prints the findings. The error determines the exit code.
-func (o vetOptions) vetFiles(stdin io.Reader, stdout io.Writer) error {
+func (o *vetOptions) vetFiles(stdin io.Reader, stdout io.Writer) error {
 	options, err := o.runOptions()
 	if err != nil {
 		return newUsageError(err)
@@ -125,7 +98,7 @@ func (o vetOptions) vetFiles(stdin io.Reader, stdout io.Writer) error {
 }
 
 // printAndJudge prints a report. The error determines the exit code.
-func (o vetOptions) printAndJudge(stdout io.Writer, report vet.Report, unreadable int) error {
+func (o *vetOptions) printAndJudge(stdout io.Writer, report vet.Report, unreadable int) error {
 	if err := o.printReport(stdout, report); err != nil {
 		return newUsageError(err)
 	}
@@ -142,12 +115,12 @@ func (o vetOptions) printAndJudge(stdout io.Writer, report vet.Report, unreadabl
 }
 
 // causesFailure reports whether a finding reaches the severity of --fail-on.
-func (o vetOptions) causesFailure(f vet.Finding) bool {
+func (o *vetOptions) causesFailure(f vet.Finding) bool {
 	return o.failOn != failOnNever && f.Severity.AtLeast(vet.Severity(o.failOn))
 }
 
 // runOptions returns the options of the checks. The error reports a flag with an unknown value.
-func (o vetOptions) runOptions() (vet.Options, error) {
+func (o *vetOptions) runOptions() (vet.Options, error) {
 	engine, err := o.engine.newEngine()
 	if err != nil {
 		return vet.Options{}, err
@@ -169,7 +142,7 @@ func (o vetOptions) runOptions() (vet.Options, error) {
 }
 
 // printReport prints a report in the format of --output.
-func (o vetOptions) printReport(out io.Writer, r vet.Report) error {
+func (o *vetOptions) printReport(out io.Writer, r vet.Report) error {
 	switch o.output {
 	case outputJSON:
 		return printJSON(out, r, "  ")
@@ -181,7 +154,7 @@ func (o vetOptions) printReport(out io.Writer, r vet.Report) error {
 }
 
 // findCheck returns the check with the given code, ignoring case.
-func (o vetOptions) findCheck(code string) (vet.Check, error) {
+func (o *vetOptions) findCheck(code string) (vet.Check, error) {
 	for _, check := range vet.Checks() {
 		if strings.EqualFold(string(check.Code), code) {
 			return check, nil

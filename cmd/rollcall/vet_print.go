@@ -14,7 +14,7 @@ import (
 // printText prints findings as text. Findings of one object share a heading. A heading shows the
 // namespace of an object only if it is not that of --namespace. A report without findings is one line. If
 // the input has no labeled workloads, the last line describes its content instead.
-func (o vetOptions) printText(out io.Writer, r vet.Report) error {
+func (o *vetOptions) printText(out io.Writer, r vet.Report) error {
 	namespace := o.engine.namespace
 	workloads := gang.FormatCount(r.Workloads, "workload")
 	switch {
@@ -110,7 +110,7 @@ func listChecks(out io.Writer) error {
 const maxTextWidth = 88
 
 // explainCheck prints the explanation of the check of --explain.
-func (o vetOptions) explainCheck(out io.Writer) error {
+func (o *vetOptions) explainCheck(out io.Writer) error {
 	check, err := o.findCheck(o.explain)
 	if err != nil {
 		return err
