@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"rollcall.training/injectors"
-	"rollcall.training/internal/inspect"
+	"rollcall.training/internal/roster/cluster"
 )
 
 // completionTimeout limits how long the shell waits for the names of a cluster.
@@ -53,7 +53,7 @@ func (c *clusterFlags) completeWorkload(
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
-	workloads, _ := inspect.ListWorkloads(ctx, client, namespace)
+	workloads, _ := cluster.ListWorkloads(ctx, client, namespace)
 	var names []string
 	for _, w := range workloads {
 		if kind, _, ok := parseWorkloadName(prefix + "/" + w.Meta().Name); ok && kind == w.Kind() {

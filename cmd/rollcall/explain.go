@@ -15,8 +15,8 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/policy/suite"
+	"rollcall.training/internal/roster/cluster"
 )
 
 // explainOptions are the flags of rollcall explain.
@@ -94,7 +94,7 @@ func (o *explainOptions) explainObject(
 	if !ok {
 		return newUsageError(fmt.Errorf("%q: use job/NAME or statefulset/NAME", object))
 	}
-	w, err := inspect.GetWorkload(ctx, client, kind, namespace, name)
+	w, err := cluster.GetWorkload(ctx, client, kind, namespace, name)
 	if err != nil {
 		return err
 	}

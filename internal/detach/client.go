@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/kueue"
+	"rollcall.training/internal/roster/cluster"
 )
 
 // getWorkload reads a workload again. The error is NotFound if it was recreated.
 func (d Detacher) getWorkload(ctx context.Context, w gang.Workload) (gang.Workload, error) {
 	namespace, name := w.Meta().Namespace, w.Meta().Name
-	current, err := inspect.GetWorkload(ctx, d.Client, w.Kind(), namespace, name)
+	current, err := cluster.GetWorkload(ctx, d.Client, w.Kind(), namespace, name)
 	if err != nil {
 		return w, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/roster/cluster"
 )
 
 // defaultMaxEvents is the default of [Reader.MaxEvents].
@@ -48,7 +49,7 @@ type Reader struct {
 
 // ListGangs returns all gangs, ordered by namespace and name. They have no ranks and no Events.
 func (r Reader) ListGangs(ctx context.Context) ([]Gang, error) {
-	workloads, err := ListWorkloads(ctx, r.Client, r.Namespace)
+	workloads, err := cluster.ListWorkloads(ctx, r.Client, r.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (r Reader) GetGang(ctx context.Context, name string) (Gang, error) {
 
 // readGang returns one gang without its Events.
 func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
-	workloads, err := ListWorkloads(ctx, r.Client, r.Namespace)
+	workloads, err := cluster.ListWorkloads(ctx, r.Client, r.Namespace)
 	if err != nil {
 		return Gang{}, err
 	}
@@ -101,44 +102,6 @@ func (r Reader) newNotFoundError(workloads []gang.Workload, name string) error {
 	}
 	return fmt.Errorf("gang %q not found in namespace %s; existing gangs: %s",
 		name, r.Namespace, gang.SummarizeNames(others, 10))
-}
-
-// ListWorkloads returns the Jobs and StatefulSets with the framework label in a namespace. An empty
-// namespace means all namespaces.
-func ListWorkloads(ctx context.Context, client kubernetes.Interface, namespace string) ([]gang.Workload, error) {
-	labeled := metav1.ListOptions{LabelSelector: gang.LabelFramework}
-	jobs, err := client.BatchV1().Jobs(namespace).List(ctx, labeled)
-	if err != nil {
-		return nil, fmt.Errorf("listing Jobs: %w", err)
-	}
-	statefulSets, err := client.AppsV1().StatefulSets(namespace).List(ctx, labeled)
-	if err != nil {
-		return nil, fmt.Errorf("listing StatefulSets: %w", err)
-	}
-	var workloads []gang.Workload
-	for i := range jobs.Items {
-		workloads = append(workloads, gang.Workload{Job: &jobs.Items[i]})
-	}
-	for i := range statefulSets.Items {
-		workloads = append(workloads, gang.Workload{StatefulSet: &statefulSets.Items[i]})
-	}
-	return workloads, nil
-}
-
-// GetWorkload returns a Job or a StatefulSet of a namespace, with or without the framework label. The error of one that
-// does not exist is NotFound.
-func GetWorkload(
-	ctx context.Context, client kubernetes.Interface, kind gang.Kind, namespace, name string,
-) (w gang.Workload, err error) {
-	if kind == gang.Job {
-		w.Job, err = client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
-	} else {
-		w.StatefulSet, err = client.AppsV1().StatefulSets(namespace).Get(ctx, name, metav1.GetOptions{})
-	}
-	if err != nil {
-		return gang.Workload{}, fmt.Errorf("reading %s %s: %w", kind, name, err)
-	}
-	return w, nil
 }
 
 // podSelector returns the label selector of the pods of a gang.
