@@ -99,8 +99,8 @@ func (o *logsOptions) runLogs(
 		return o.printLogs(ctx, f, g, selected)
 	}
 	return f.followUntil(ctx, func(ctx context.Context) error {
-		return reader.Watch(ctx, name, followInterval, func(g inspect.Gang) error {
-			f.startNewLogs(ctx, o.logSources(g, selected))
+		return reader.Watch(ctx, name, followInterval, func(gangs []inspect.Gang) error {
+			f.startNewLogs(ctx, o.logSources(gangs[0], selected))
 			return nil
 		})
 	})

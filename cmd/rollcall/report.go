@@ -54,7 +54,7 @@ func (o *reportOptions) report(ctx context.Context, reader inspect.Reader, name 
 	if err != nil {
 		return err
 	}
-	reader.AddProgress(ctx, &g)
+	reader.AddDetails(ctx, &g)
 	page := inspect.Page{Gang: g, Now: o.clock.Now(), Version: buildinfo.Version()}
 	var docs []*manifest.Document
 	for _, m := range g.Members {

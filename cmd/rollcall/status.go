@@ -89,7 +89,7 @@ func (o *statusOptions) runStatus(
 	if err != nil {
 		return err
 	}
-	reader.AddProgress(ctx, &g)
+	reader.AddDetails(ctx, &g)
 	if o.output != outputText {
 		return printObject(stdout, o.output, g)
 	}

@@ -21,9 +21,9 @@ type LogTail struct {
 	Lines []string
 }
 
-// AddLogTail sets the end of the log of [Reader.LogRank], from its first training container. Like [Reader.AddProgress],
-// it adds a warning if the user must not read the log, and no lines if the log cannot be read now.
-func (r Reader) AddLogTail(ctx context.Context, g *Gang) {
+// addLogTail sets the end of the log of [Reader.LogRank], from its first training container. It sets no lines if the
+// log cannot be read now.
+func (r Reader) addLogTail(ctx context.Context, g *Gang) {
 	if r.LogRank == nil {
 		return
 	}

@@ -44,10 +44,9 @@ func (g *Gang) findProgressLog() (progressLog, bool) {
 	return progressLog{}, false
 }
 
-// AddProgress sets the progress of a gang with a pattern from the end of the log of rank 0. The log only adds to the
-// other fields, so AddProgress adds a warning instead of an error if the user must not read it, and nothing if it does
-// not show the progress.
-func (r Reader) AddProgress(ctx context.Context, g *Gang) {
+// addProgress sets the progress of a gang with a pattern from the end of the log of rank 0. It sets nothing if the log
+// does not show the progress.
+func (r Reader) addProgress(ctx context.Context, g *Gang) {
 	source, ok := g.findProgressLog()
 	if !ok {
 		return

@@ -36,47 +36,31 @@ type Reader struct {
 	// Engine parses workloads. It must have the frameworks of the webhook that admitted them.
 	Engine *injectors.Engine
 	// Namespace is the namespace of the gangs. Empty means all namespaces, which only
-	// [Reader.ListGangs] and [Reader.WatchGangs] support.
+	// [Reader.ListGangs], and [Reader.Watch] without a name, support.
 	Namespace string
 	// MaxEvents is the maximum number of Events of a gang. The latest are kept. 0 means 10.
 	MaxEvents int
 	// LogInterval is the time after which [Reader.Watch] repeats its call for a gang whose log shows its progress, and
 	// with LogRank, although nothing else has changed; 0 for never.
 	LogInterval time.Duration
-	// LogRank is the rank whose log [Reader.AddLogTail] reads; nil for none.
+	// LogRank is the rank whose log [Reader.AddDetails] reads; nil for none.
 	LogRank *int32
 }
 
 // ListGangs returns all gangs, ordered by namespace and name. They have no ranks and no Events.
 func (r Reader) ListGangs(ctx context.Context) ([]Gang, error) {
 	workloads, err := cluster.ListWorkloads(ctx, r.Client, r.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	var gangs []Gang
-	for _, group := range listGroups(r.Engine, workloads) {
-		gangs = append(gangs, group.buildGang())
-	}
-	return gangs, nil
+	return buildGangs(listGroups(r.Engine, workloads)), err
 }
 
-// GetGang returns one gang with its ranks and Events. The name is that of the gang or of one of its
-// workloads. If several gangs have the name, GetGang returns the latest and adds a warning.
+// GetGang returns one gang with its ranks. The name is that of the gang or of one of its workloads. If several gangs
+// have the name, GetGang returns the latest and adds a warning.
 func (r Reader) GetGang(ctx context.Context, name string) (Gang, error) {
-	g, err := r.readGang(ctx, name)
-	if err == nil {
-		r.AddEvents(ctx, &g)
-	}
-	return g, err
-}
-
-// readGang returns one gang without its Events.
-func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
 	workloads, err := cluster.ListWorkloads(ctx, r.Client, r.Namespace)
 	if err != nil {
 		return Gang{}, err
 	}
-	group, warnings, ok := selectGang(listGroups(r.Engine, workloads), name)
+	group, ok := selectGang(listGroups(r.Engine, workloads), name)
 	if !ok {
 		return Gang{}, r.newNotFoundError(workloads, name)
 	}
@@ -85,7 +69,7 @@ func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
 	if err != nil {
 		return Gang{}, fmt.Errorf("listing pods of gang %s: %w", group.Name, err)
 	}
-	return group.buildGangWithRanks(pods.Items, warnings), nil
+	return group.buildGangWithRanks(pods.Items), nil
 }
 
 // newNotFoundError returns the error for a gang that does not exist. It names the gangs of the namespace.
@@ -107,9 +91,16 @@ func (r Reader) newNotFoundError(workloads []gang.Workload, name string) error {
 // podSelector returns the label selector of the pods of a gang.
 func podSelector(gangName string) string { return gang.LabelGang + "=" + gangName }
 
-// AddEvents sets the latest Events of the members. Events only explain the other fields, so
-// AddEvents adds a warning instead of an error if it cannot read them.
-func (r Reader) AddEvents(ctx context.Context, g *Gang) {
+// AddDetails sets the Events, the progress and the end of the log of [Reader.LogRank]. They only explain the other
+// fields, so AddDetails adds a warning instead of an error for what the user must not read.
+func (r Reader) AddDetails(ctx context.Context, g *Gang) {
+	r.addEvents(ctx, g)
+	r.addProgress(ctx, g)
+	r.addLogTail(ctx, g)
+}
+
+// addEvents sets the latest Events of the members.
+func (r Reader) addEvents(ctx context.Context, g *Gang) {
 	var events []Event
 	for _, m := range g.Members {
 		if m.uid == "" { // the workload does not exist
