@@ -127,21 +127,13 @@ func (o *rankOptions) forwardPorts(cmd *cobra.Command, g inspect.Gang, ranks []i
 
 // selectPods returns the selected ranks of a gang. The error reports a rank without a running pod.
 func selectPods(g inspect.Gang, selected ranges.Set) ([]inspect.Rank, error) {
-	var ranks []inspect.Rank
-	for _, rank := range g.Ranks {
-		switch {
-		case !selected.Contains(rank.Rank):
-		case rank.Object == nil || rank.Node == "":
+	ranks, err := selectRanks(g, selected)
+	for _, rank := range ranks {
+		if rank.Object == nil || rank.Node == "" {
 			return nil, fmt.Errorf("rank %d of gang %s has no running pod: %s", rank.Rank, g.Name, missingLogReason(rank, ""))
-		default:
-			ranks = append(ranks, rank)
 		}
 	}
-	if len(ranks) == 0 {
-		return nil, fmt.Errorf("--rank: gang %s has %d ranks, numbered from 0; it does not have rank %s",
-			g.Name, len(g.Ranks), selected)
-	}
-	return ranks, nil
+	return ranks, err
 }
 
 // defaultContainer returns the first container in which a rank trains.
