@@ -68,22 +68,18 @@ func newExplainCommand() *cobra.Command {
 	return cmd
 }
 
-// workloadKinds are the kinds of the objects that the command explains.
-var workloadKinds = []servedKind{
-	{APIResource: metav1.APIResource{Name: "jobs", SingularName: "job", Kind: string(gang.Job)}},
-	{APIResource: metav1.APIResource{
-		Name: "statefulsets", SingularName: "statefulset", Kind: string(gang.StatefulSet), ShortNames: []string{"sts"},
-	}},
+// workloadKinds are the kinds of the objects that the command explains, by the names that kubectl accepts.
+var workloadKinds = map[string]gang.Kind{
+	"job": gang.Job, "jobs": gang.Job,
+	"statefulset": gang.StatefulSet, "statefulsets": gang.StatefulSet, "sts": gang.StatefulSet,
 }
 
 // parseWorkloadName returns the parts of KIND/NAME; false for other kinds than those of workloads, and without a name.
 func parseWorkloadName(object string) (kind gang.Kind, name string, ok bool) {
-	for _, k := range workloadKinds {
-		if names, _ := matchArguments(k, []string{object}); len(names) == 1 && names[0] != "" {
-			return gang.Kind(k.Kind), names[0], true
-		}
-	}
-	return "", "", false
+	prefix, name, _ := strings.Cut(object, "/")
+	prefix, _, _ = strings.Cut(strings.ToLower(prefix), ".") // such as jobs.batch
+	kind, ok = workloadKinds[prefix]
+	return kind, name, ok && name != ""
 }
 
 // explainObject prints what admission added to KIND/NAME of a cluster.

@@ -43,13 +43,8 @@ type migrateOptions struct {
 }
 
 func newMigrateCommand() *cobra.Command {
-	o := migrateOptions{output: outputYAML}
-	cmd := newCommand("migrate", func(cmd *cobra.Command, args []string) error {
-		if err := o.validateFlags(args); err != nil {
-			return newUsageError(err)
-		}
-		return o.runMigrate(cmd, args)
-	})
+	o := &migrateOptions{output: outputYAML}
+	cmd := newCommand("migrate", o.runMigrate)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if o.fromCluster {
 			return nil
@@ -88,7 +83,7 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command) {
 var nameSuffixPattern = regexp.MustCompile(`^[a-z0-9-]*[a-z0-9]$`)
 
 // validateFlags returns an error for flags and arguments that contradict each other.
-func (o migrateOptions) validateFlags(args []string) error {
+func (o *migrateOptions) validateFlags(args []string) error {
 	hasName := slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "/") })
 	switch {
 	case o.fromCluster && len(o.files) > 0:
@@ -107,7 +102,10 @@ func (o migrateOptions) validateFlags(args []string) error {
 	return nil
 }
 
-func (o migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
+func (o *migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
+	if err := o.validateFlags(args); err != nil {
+		return newUsageError(err)
+	}
 	input, err := o.readInput(cmd, args)
 	if err != nil {
 		return newUsageError(err)
@@ -135,7 +133,7 @@ func (o migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
 }
 
 // writeResult writes the objects and the report, or the summary.
-func (o migrateOptions) writeResult(
+func (o *migrateOptions) writeResult(
 	cmd *cobra.Command, input, output []*manifest.Document, reports []migrate.Report,
 ) error {
 	switch {
@@ -169,7 +167,7 @@ func (o migrateOptions) writeResult(
 
 // checkUnmigrated prints a note if no object was migrated. With --require, it returns an error
 // instead. In JSON format, standard error contains nothing but JSON.
-func (o migrateOptions) checkUnmigrated(stderr io.Writer, docs []*manifest.Document, reports []migrate.Report) error {
+func (o *migrateOptions) checkUnmigrated(stderr io.Writer, docs []*manifest.Document, reports []migrate.Report) error {
 	isMigrated := func(r migrate.Report) bool { return len(r.Outputs) > 0 }
 	if slices.ContainsFunc(reports, isMigrated) {
 		return nil
@@ -196,26 +194,22 @@ func describeKinds(docs []*manifest.Document) string {
 // migrateInput is the input of a migration.
 type migrateInput struct {
 	docs, runtimes []*manifest.Document
-	// skipped reports the objects of a cluster that are not migrated.
+	// skipped reports the objects and kinds of a cluster that are not migrated, and the reasons.
 	skipped []migrate.Report
 	// unreadable are the documents of files that could not be read.
 	unreadable []*manifest.Error
 }
 
 // readInput reads the runtimes, and the jobs from files or from a cluster.
-func (o migrateOptions) readInput(cmd *cobra.Command, args []string) (migrateInput, error) {
+func (o *migrateOptions) readInput(cmd *cobra.Command, args []string) (migrateInput, error) {
 	runtimes, unreadableRuntimes, err := readManifests(o.runtimes, nil)
 	if err != nil {
 		return migrateInput{}, err
 	}
 	if o.fromCluster {
 		found, err := o.cluster.readJobs(cmd.Context(), args)
-		return migrateInput{
-			docs:       found.jobs,
-			runtimes:   append(runtimes, found.runtimes...),
-			skipped:    found.skipped,
-			unreadable: unreadableRuntimes,
-		}, err
+		found.runtimes, found.unreadable = append(runtimes, found.runtimes...), unreadableRuntimes
+		return found, err
 	}
 	docs, unreadable, err := readManifests(o.files, cmd.InOrStdin())
 	return migrateInput{docs: docs, runtimes: runtimes, unreadable: append(unreadable, unreadableRuntimes...)}, err
@@ -233,16 +227,16 @@ func reportUnreadable(errs []*manifest.Error) []migrate.Report {
 }
 
 // writeReports writes the reports in the format of the output.
-func (o migrateOptions) writeReports(out io.Writer, reports []migrate.Report) error {
+func (o *migrateOptions) writeReports(out io.Writer, reports []migrate.Report) error {
 	if o.output == outputJSON {
-		return migrate.WriteJSON(out, reports)
+		return printJSON(out, append([]migrate.Report{}, reports...), "  ") // not null
 	}
 	return migrate.WriteText(wrapForTerminal(out), reports, o.verbose)
 }
 
 // outcomeError returns an error with the exit code of the migration. outputs is the number of documents
 // that were printed or written.
-func (o migrateOptions) outcomeError(reports []migrate.Report, outputs int) error {
+func (o *migrateOptions) outcomeError(reports []migrate.Report, outputs int) error {
 	failed, dropped, findings := 0, 0, 0
 	for _, report := range reports {
 		if report.Failed() {
@@ -266,7 +260,7 @@ func (o migrateOptions) outcomeError(reports []migrate.Report, outputs int) erro
 
 // hideTextInJSON removes the text of an error in JSON format, so that standard error contains nothing
 // but JSON.
-func (o migrateOptions) hideTextInJSON(err exitError) error {
+func (o *migrateOptions) hideTextInJSON(err exitError) error {
 	if o.output == outputJSON {
 		err.error = errors.New("")
 	}

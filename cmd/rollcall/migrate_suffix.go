@@ -18,17 +18,17 @@ const keptNameWarning = "kubectl apply changes the objects of the former jobs, a
 
 // reportKeptNames returns a report for each object of the output that is also in the input, although the suffix was to
 // give the output other names.
-func (o migrateOptions) reportKeptNames(input, output []*manifest.Document) []migrate.Report {
+func (o *migrateOptions) reportKeptNames(input, output []*manifest.Document) []migrate.Report {
 	if o.nameSuffix == "" {
 		return nil
 	}
 	former := sets.Set[string]{}
 	for _, object := range manifest.ListObjects(input) {
-		former.Insert(object.APIGroup() + " " + nameObject(object))
+		former.Insert(object.APIGroup() + " " + migrate.DescribeObject(object))
 	}
 	var reports []migrate.Report
 	for _, object := range manifest.ListObjects(output) {
-		name := nameObject(object)
+		name := migrate.DescribeObject(object)
 		if object.Name != "" && former.Has(object.APIGroup()+" "+name) {
 			reports = append(reports, migrate.Report{
 				Source: object.Document.Source, Document: object.Document.Number, Object: name, Passthrough: true,
@@ -37,11 +37,6 @@ func (o migrateOptions) reportKeptNames(input, output []*manifest.Document) []mi
 		}
 	}
 	return reports
-}
-
-// nameObject returns kind, namespace and name of an object.
-func nameObject(o manifest.Object) string {
-	return o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
 
 // listNames returns the names of the objects of reports.

@@ -46,7 +46,7 @@ type objectScan struct {
 func (m Migrator) checkReferences(gangs []migratedGang, o manifest.Object) (Report, bool) {
 	scan := objectScan{gangs: m.selectableGangs(gangs, o), Report: Report{
 		Source: o.Document.Source, Document: o.Document.Number, Passthrough: true,
-		Object: describeObject(o),
+		Object: DescribeObject(o),
 	}}
 	var tree map[string]any
 	if o.Decode(&tree) != nil {
@@ -59,8 +59,8 @@ func (m Migrator) checkReferences(gangs []migratedGang, o manifest.Object) (Repo
 	return scan.Report, len(scan.Entries)+len(scan.Errors) > 0
 }
 
-// describeObject returns kind, namespace and name of an object.
-func describeObject(o manifest.Object) string {
+// DescribeObject returns kind, namespace and name of an object.
+func DescribeObject(o manifest.Object) string {
 	if o.Namespace != "" {
 		return o.Kind + " " + o.Namespace + "/" + o.Name
 	}
@@ -312,7 +312,7 @@ func (m *migration) removeServices() {
 		}
 		m.passedThrough = slices.DeleteFunc(m.passedThrough, func(o manifest.Object) bool { return o.Document == d })
 		m.result.Reports = append(m.result.Reports, Report{
-			Source: d.Source, Document: d.Number, Object: describeObject(objects[0]),
+			Source: d.Source, Document: d.Number, Object: DescribeObject(objects[0]),
 			Note: "left out, because Rollcall creates the headless Service of the gang",
 		})
 		return true
