@@ -37,13 +37,7 @@ func CountKinds(objects []Object) []KindCount {
 }
 
 // APIGroup returns the API group of the object. It is empty for the core group.
-func (o Object) APIGroup() string {
-	group, _, ok := strings.Cut(o.APIVersion, "/")
-	if !ok {
-		return ""
-	}
-	return group
-}
+func (o Object) APIGroup() string { return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group }
 
 // String returns the count and the kind, such as "2 PyTorchJobs". It names the API group of a Job
 // that is not a Job of Kubernetes.

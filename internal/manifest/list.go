@@ -1,53 +1,40 @@
 package manifest
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
 )
 
-// rawObject is an object of a document before it is decoded.
-type rawObject struct {
-	// pointer is the JSON pointer (RFC 6901) of the object in the document. It is empty if the object
-	// is the document.
-	pointer string
-	// kind is the kind of the object. It is empty if neither the object nor its list has one.
-	kind string
-	// text is the JSON of the object.
-	text []byte
-}
-
-// rawObjects returns the objects of the document, including items of lists and of nested lists. It
-// omits values that are not mappings, because they are not Kubernetes objects.
-func (d *Document) rawObjects() []rawObject {
-	if d.jsonText == nil {
-		return nil
-	}
-	return listRawObjects(rawObject{text: d.jsonText})
-}
-
-// listRawObjects returns an object, or the items of a list instead. The kind of the object is the default
-// for an object without one: the items of a JobList need no type.
-func listRawObjects(object rawObject) []rawObject {
+// listObjects returns the object with the JSON of the argument, or the items of a list instead, including items of
+// nested lists. The kind of the argument is the default for an object without one: the items of a JobList need no type.
+// listObjects omits values that are not mappings, because they are not Kubernetes objects.
+func listObjects(o Object) []Object {
 	var head struct {
-		Kind  string          `json:"kind"`
-		Items json.RawMessage `json:"items"`
+		APIVersion any             `json:"apiVersion"`
+		Kind       string          `json:"kind"`
+		Metadata   any             `json:"metadata"`
+		Items      json.RawMessage `json:"items"`
 	}
-	if err := json.Unmarshal(object.text, &head); err != nil {
+	if json.Unmarshal(o.JSON, &head) != nil {
 		return nil
 	}
-	if head.Kind != "" {
-		object.kind = head.Kind
-	}
-	itemKind, hasListKind := strings.CutSuffix(object.kind, "List")
+	o.Kind = cmp.Or(head.Kind, o.Kind)
+	itemKind, hasListKind := strings.CutSuffix(o.Kind, "List")
 	var items []json.RawMessage
 	if !hasListKind || json.Unmarshal(head.Items, &items) != nil {
-		return []rawObject{object}
+		meta, _ := head.Metadata.(map[string]any)
+		o.APIVersion = stringOrEmpty(head.APIVersion)
+		o.Namespace, o.Name = stringOrEmpty(meta["namespace"]), stringOrEmpty(meta["name"])
+		o.Labels, o.Annotations = stringMap(meta["labels"]), stringMap(meta["annotations"])
+		return []Object{o}
 	}
-	var objects []rawObject
+	var objects []Object
 	for i, text := range items {
-		item := rawObject{pointer: object.pointer + "/items/" + strconv.Itoa(i), kind: itemKind, text: text}
-		objects = append(objects, listRawObjects(item)...)
+		objects = append(objects, listObjects(Object{
+			Document: o.Document, Kind: itemKind, JSON: text, jsonPointer: o.jsonPointer + "/items/" + strconv.Itoa(i),
+		})...)
 	}
 	return objects
 }
@@ -56,15 +43,15 @@ func listRawObjects(object rawObject) []rawObject {
 // returns the document itself if the document is not a list, is an empty list, or has no content.
 func (d *Document) SplitList() []*Document {
 	var docs []*Document
-	for _, object := range d.rawObjects() {
-		if object.pointer == "" {
+	for _, o := range listObjects(Object{JSON: d.jsonText}) {
+		if o.jsonPointer == "" {
 			return []*Document{d}
 		}
 		docs = append(docs, &Document{
 			Source:    d.Source,
 			Number:    d.Number,
 			StartLine: d.StartLine,
-			jsonText:  setDefaultKind(object.text, object.kind),
+			jsonText:  setDefaultKind(o.JSON, o.Kind),
 			modified:  true,
 		})
 	}
@@ -81,14 +68,7 @@ func setDefaultKind(text []byte, kind string) []byte {
 	if json.Unmarshal(text, &tree) != nil || tree["kind"] != nil {
 		return text
 	}
-	kindText, err := json.Marshal(kind)
-	if err != nil {
-		return text // encoding a string does not fail
-	}
-	tree["kind"] = kindText
-	withKind, err := json.Marshal(tree)
-	if err != nil {
-		return text // encoding decoded JSON does not fail
-	}
-	return withKind
+	tree["kind"], _ = json.Marshal(kind) // neither a string nor decoded JSON fails
+	text, _ = json.Marshal(tree)
+	return text
 }

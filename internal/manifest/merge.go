@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"bytes"
-	"fmt"
 
 	"go.yaml.in/yaml/v3"
 	kyaml "sigs.k8s.io/yaml"
@@ -16,27 +15,26 @@ func resolveMergeKeys(raw []byte) ([]byte, bool) {
 		return nil, false
 	}
 	var tree yaml.Node
-	if yaml.Unmarshal(raw, &tree) != nil || findDuplicateKey(&tree) != nil {
+	if yaml.Unmarshal(raw, &tree) != nil || hasDuplicateKey(&tree) {
 		return nil, false
 	}
 	text, err := kyaml.YAMLToJSON(raw)
 	return text, err == nil
 }
 
-// findDuplicateKey returns an error for the first key that a mapping contains twice.
-func findDuplicateKey(n *yaml.Node) error {
+// hasDuplicateKey reports whether a mapping contains a key twice.
+func hasDuplicateKey(n *yaml.Node) bool {
 	seen := map[string]bool{}
 	for i, child := range n.Content {
-		isKey := n.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.ScalarNode
-		if isKey && seen[child.Value] {
-			return fmt.Errorf("duplicate key %q", child.Value)
-		}
-		if isKey {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.ScalarNode {
+			if seen[child.Value] {
+				return true
+			}
 			seen[child.Value] = true
 		}
-		if err := findDuplicateKey(child); err != nil {
-			return err
+		if hasDuplicateKey(child) {
+			return true
 		}
 	}
-	return nil
+	return false
 }

@@ -1,14 +1,14 @@
 package manifest
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"reflect"
+	"slices"
 
 	kjson "sigs.k8s.io/json"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/manifest/typeerror"
 )
 
 // Object is one Kubernetes object of a document: the document itself, or an item of a list.
@@ -33,30 +33,8 @@ type Object struct {
 // Objects returns the objects of the document in their order, including items of lists. It omits
 // objects without a kind.
 func (d *Document) Objects() []Object {
-	var objects []Object
-	for _, object := range d.rawObjects() {
-		if object.kind == "" {
-			continue
-		}
-		var head struct {
-			APIVersion any `json:"apiVersion"`
-			Metadata   any `json:"metadata"`
-		}
-		_ = json.Unmarshal(object.text, &head) // rawObjects yields only valid JSON mappings
-		meta, _ := head.Metadata.(map[string]any)
-		objects = append(objects, Object{
-			Document:    d,
-			APIVersion:  stringOrEmpty(head.APIVersion),
-			Kind:        object.kind,
-			Namespace:   stringOrEmpty(meta["namespace"]),
-			Name:        stringOrEmpty(meta["name"]),
-			Labels:      stringMap(meta["labels"]),
-			Annotations: stringMap(meta["annotations"]),
-			JSON:        object.text,
-			jsonPointer: object.pointer,
-		})
-	}
-	return objects
+	all := listObjects(Object{Document: d, JSON: d.jsonText})
+	return slices.DeleteFunc(all, func(o Object) bool { return o.Kind == "" })
 }
 
 // ListObjects returns the objects of all documents in their order.
@@ -114,19 +92,7 @@ func (o Object) DecodeWorkload() (w gang.Workload, unknown []string, ok bool, er
 // DecodeStrict decodes the object like [Object.Decode]. unknown are the paths of the fields that the type does not
 // have. The error is a [json.UnmarshalTypeError] if a value has the wrong type.
 func (o Object) DecodeStrict(into any) (unknown []string, err error) {
-	strictErrs, err := kjson.UnmarshalStrict(o.JSON, into, kjson.DisallowUnknownFields)
-	if err != nil {
-		// The errors of kjson have no exported type, so the error of encoding/json is preferred.
-		discarded := reflect.New(reflect.TypeOf(into).Elem()).Interface()
-		return nil, cmp.Or(json.Unmarshal(o.JSON, discarded), err)
-	}
-	for _, strictErr := range strictErrs {
-		//nolint:errorlint // kjson returns its errors without wrapping them
-		if fieldErr, ok := strictErr.(kjson.FieldError); ok {
-			unknown = append(unknown, fieldErr.FieldPath())
-		}
-	}
-	return unknown, nil
+	return typeerror.Decode(o.JSON, into)
 }
 
 // Decode decodes the object into a Go type with the rules of the API server: the names of fields are

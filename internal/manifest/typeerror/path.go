@@ -1,8 +1,7 @@
 package typeerror
 
 import (
-	"bytes"
-	"encoding/json"
+	"github.com/tidwall/gjson"
 
 	"rollcall.training/internal/fieldpath"
 )
@@ -12,65 +11,26 @@ import (
 // [json.UnmarshalTypeError], whose own path does not contain the indexes of list items. If the offset
 // is beyond the text, the path is empty.
 func PathAtOffset(text []byte, offset int64) string {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	var parents []pathStep // the mappings and lists around the token, outermost first
-	for {
-		token, err := decoder.Token()
-		if err != nil {
-			return formatPath(parents)
-		}
-		delim, _ := token.(json.Delim)
-		if delim == '}' || delim == ']' {
-			parents = parents[:len(parents)-1]
-			continue
-		}
-		innermost := len(parents) - 1
-		isKey := innermost >= 0 && parents[innermost].consumeToken(token)
+	return findPath(gjson.ParseBytes(text), "", int(offset))
+}
+
+// findPath returns the path of the value at an offset within a value that has the given path.
+func findPath(v gjson.Result, path string, offset int) string {
+	if v.Type != gjson.JSON || v.Index+1 >= offset { // the offset follows the opening bracket
+		return path
+	}
+	item := -1
+	v.ForEach(func(key, child gjson.Result) bool {
+		item++
 		switch {
-		case decoder.InputOffset() >= offset && isKey:
-			return formatPath(parents[:innermost]) // the offset follows the opening brace
-		case decoder.InputOffset() >= offset:
-			return formatPath(parents)
-		case delim != 0:
-			parents = append(parents, pathStep{isMapping: delim == '{', index: -1})
+		case child.Index+len(child.Raw) < offset:
+			return true
+		case v.IsArray():
+			path = findPath(child, fieldpath.Item(path, item), offset)
+		case key.Index+len(key.Raw) < offset: // otherwise, the offset follows the opening brace
+			path = findPath(child, fieldpath.Child(path, key.String()), offset)
 		}
-	}
-}
-
-// pathStep is a position in a mapping or a list.
-type pathStep struct {
-	isMapping bool
-	// key is the last key of the mapping. hasKey is true until its value has been consumed.
-	key    string
-	hasKey bool
-	// index is the index of the last item of the list, or -1.
-	index int
-}
-
-// consumeToken advances the position to the next token. It reports whether the token is a key.
-func (s *pathStep) consumeToken(token json.Token) bool {
-	key, isString := token.(string)
-	switch {
-	case !s.isMapping:
-		s.index++
-	case s.hasKey:
-		s.hasKey = false
-	case isString:
-		s.key, s.hasKey = key, true
-		return true
-	}
-	return false
-}
-
-// formatPath returns a path in the syntax of field errors.
-func formatPath(steps []pathStep) string {
-	path := ""
-	for _, step := range steps {
-		if step.isMapping {
-			path = fieldpath.Child(path, step.key)
-		} else {
-			path = fieldpath.Item(path, step.index)
-		}
-	}
+		return false
+	})
 	return path
 }

@@ -1,12 +1,16 @@
 package typeerror
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+
+	kjson "sigs.k8s.io/json"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/fieldpath"
@@ -22,8 +26,26 @@ type Mismatch struct {
 	Fix string
 }
 
+// Decode decodes a JSON text into a Kubernetes type with the rules of the API server. unknown are the paths of the
+// fields that the type does not have. The error is a [json.UnmarshalTypeError] if a value has the wrong type.
+func Decode(text []byte, into any) (unknown []string, err error) {
+	strictErrs, err := kjson.UnmarshalStrict(text, into, kjson.DisallowUnknownFields)
+	if err != nil {
+		// The errors of kjson have no exported type, so the error of encoding/json is preferred.
+		discarded := reflect.New(reflect.TypeOf(into).Elem()).Interface()
+		return nil, cmp.Or(json.Unmarshal(text, discarded), err)
+	}
+	for _, strictErr := range strictErrs {
+		//nolint:errorlint // kjson returns its errors without wrapping them
+		if fieldErr, ok := strictErr.(kjson.FieldError); ok {
+			unknown = append(unknown, fieldErr.FieldPath())
+		}
+	}
+	return unknown, nil
+}
+
 // Explain returns the values because of which a JSON text could not be decoded to a Kubernetes type.
-// err is the error of encoding/json. The result is empty if the error has no position and all
+// err is the error of [Decode]. The result is empty if the error has no position and all
 // quantities are valid.
 func Explain(text []byte, err error) []Mismatch {
 	var tree any
