@@ -34,9 +34,7 @@ func newPolicyAuditCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.releaseNamespace, "release-namespace", "",
 		"namespace of the installation with the policy in force (default: found by its labels)")
 	o.input.addFlags(cmd)
-	addChoiceFlag(cmd, &o.vet.output, "output", "o", "output format", outputText, outputJSON, outputSARIF)
-	severities := []string{string(vet.Error), string(vet.Warning), string(vet.Info), failOnNever}
-	addChoiceFlag(cmd, &o.vet.failOn, "fail-on", "", "lowest severity that causes exit code 1", severities...)
+	o.vet.addReportFlags(cmd)
 	return cmd
 }
 

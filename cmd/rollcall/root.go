@@ -2,11 +2,14 @@ package main
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/buildinfo"
 )
 
@@ -74,4 +77,63 @@ func requireOneArgument(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s requires a name", cmd.CommandPath())
 	}
 	return allowOneArgument(cmd, args)
+}
+
+// exitUsage is the exit code of an invalid command, and of input that cannot be read.
+const exitUsage = 2
+
+// exitError is an error with an exit code. If its text is empty, the command has already printed
+// the problem, and main prints nothing.
+type exitError struct {
+	error
+	code int
+}
+
+// Unwrap returns the error without the exit code.
+func (e exitError) Unwrap() error { return e.error }
+
+// newUsageError gives an error of the command, its flags or its input the exit code [exitUsage]. It
+// returns nil for nil.
+func newUsageError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exitError{error: err, code: exitUsage}
+}
+
+// exitCode returns the exit code of an error: that of an [exitError] in its chain, or 1.
+func exitCode(err error) int {
+	var e exitError
+	if errors.As(err, &e) {
+		return e.code
+	}
+	return 1
+}
+
+// executeCommand runs the command line. An error that occurs before a command starts, such as an
+// unknown flag, is a usage error.
+func executeCommand(root *cobra.Command) error {
+	rejectUnknownSubcommands(root)
+	started := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	err := root.Execute()
+	if !started {
+		return newUsageError(err)
+	}
+	return err
+}
+
+func newVersionCommand() *cobra.Command {
+	cmd := newCommand("version", func(cmd *cobra.Command, _ []string) error {
+		out := cmd.OutOrStdout()
+		fmt.Fprintf(out, "version:     %s\n", buildinfo.Version())
+		if commit := buildinfo.Commit(); commit != "" {
+			fmt.Fprintf(out, "commit:      %s\n", commit)
+		}
+		fmt.Fprintf(out, "go:          %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		fmt.Fprintf(out, "kubernetes:  %s or newer\n", gang.MinKubernetesVersion)
+		return nil
+	})
+	cmd.Args = cobra.NoArgs
+	return cmd
 }
