@@ -354,7 +354,7 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 	if !attempt.ResetJobStatus(reset.Job, attempt.HasLabel(reset)) {
 		return nil
 	}
-	if err := d.patchStatus(ctx, w, reset); err != nil {
+	if err := d.patch(ctx, w, reset, "status"); err != nil {
 		return err
 	}
 	return waitError{"its status was reset"}
