@@ -26,9 +26,13 @@ func newDetachCommand() *cobra.Command {
 		if len(args) > 0 && o.cluster.allNamespaces {
 			return newUsageError(errors.New("--all-namespaces: must not be set with the name of a gang; use --namespace"))
 		}
-		detacher, err := o.newDetacher(args)
+		reader, err := o.cluster.newReader()
 		if err != nil {
 			return err
+		}
+		detacher := detach.Detacher{
+			Client: reader.Client, Engine: reader.Engine, Namespaces: []string{reader.Namespace}, Gangs: args,
+			DryRun: o.dryRun, Clock: clock.RealClock{},
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 		defer cancel()
@@ -40,21 +44,6 @@ func newDetachCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only print what the command would do")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "maximum time to wait for terminating pods")
 	return cmd
-}
-
-func (o *detachOptions) newDetacher(gangs []string) (detach.Detacher, error) {
-	reader, err := o.cluster.newReader()
-	if err != nil {
-		return detach.Detacher{}, err
-	}
-	return detach.Detacher{
-		Client:     reader.Client,
-		Engine:     reader.Engine,
-		Namespaces: []string{reader.Namespace},
-		Gangs:      gangs,
-		DryRun:     o.dryRun,
-		Clock:      clock.RealClock{},
-	}, nil
 }
 
 // runDetach detaches gangs and prints the results.

@@ -119,21 +119,17 @@ func listSuites(names []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(paths) == 1 && paths[0] == name {
-			suites = append(suites, name)
-			continue
-		}
-		found := false
+		before := len(suites)
 		for _, path := range paths {
 			ok, err := isSuite(path)
 			if err != nil {
 				return nil, err
 			}
-			if ok {
-				suites, found = append(suites, path), true
+			if ok || path == name {
+				suites = append(suites, path)
 			}
 		}
-		if !found {
+		if len(suites) == before {
 			return nil, fmt.Errorf("directory %s has no file of the kind %s", name, suite.Kind)
 		}
 	}

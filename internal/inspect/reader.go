@@ -140,17 +140,10 @@ func convertEvent(e *corev1.Event) Event {
 		Message: e.Message,
 		Count:   e.Count,
 	}
-	times := []time.Time{
-		e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time, e.CreationTimestamp.Time,
-	}
 	if series := e.Series; series != nil {
-		times, out.Count = append([]time.Time{series.LastObservedTime.Time}, times...), series.Count
+		out.Time, out.Count = series.LastObservedTime.Time, series.Count
 	}
-	for _, t := range times {
-		if !t.IsZero() {
-			out.Time = t
-			break
-		}
-	}
+	out.Time = cmp.Or(out.Time,
+		e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time, e.CreationTimestamp.Time)
 	return out
 }
