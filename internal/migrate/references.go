@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/fieldpath"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/kubeflow"
@@ -87,15 +88,11 @@ func walkTree(path string, value any, visit func(path string, value any) bool) {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			child := strings.TrimPrefix(path+"."+key, ".")
-			if strings.ContainsAny(key, "./[]") {
-				child = path + "[" + key + "]"
-			}
-			walkTree(child, v[key], visit)
+			walkTree(fieldpath.Child(path, key), v[key], visit)
 		}
 	case []any:
 		for i, item := range v {
-			walkTree(fmt.Sprintf("%s[%d]", path, i), item, visit)
+			walkTree(fieldpath.Item(path, i), item, visit)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (r *Recorder) Root(tree map[string]any) Field {
 // AddRoot returns another object that belongs to the manifest, such as a runtime. Its paths start
 // with the given name. [Recorder.ReportAllUnread] includes it.
 func (r *Recorder) AddRoot(name string, tree map[string]any) Field {
-	root := Field{path: field.NewPath(name), value: tree, recorder: r}
+	root := Field{path: name, value: tree, recorder: r}
 	r.extraRoots = append(r.extraRoots, root)
 	return root
 }
@@ -153,7 +153,7 @@ func (f Field) Decode(to any) bool {
 		return false
 	}
 	for _, name := range unknown { // the API server prunes the fields
-		if f.path != nil && !strings.HasPrefix(name, "[") {
+		if f.path != "" && !strings.HasPrefix(name, "[") {
 			name = "." + name
 		}
 		f.recorder.recordEntry(Entry{
