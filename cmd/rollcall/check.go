@@ -25,52 +25,24 @@ type checkOptions struct {
 	failOn           string
 }
 
-const checkLong = `Verify an installation of Rollcall, or the prerequisites before the installation.
-
-The command reads the objects of the installation, and creates two labeled Jobs as dry
-runs: a valid Job must be injected, and an invalid Job must be denied. It changes
-nothing. If Rollcall is not installed, the command checks the version and the features
-of the API server, and your permissions.
-
-The status of a check is ok, warning, error or unknown. Unknown means that you must not
-read something. The line names the permission. Without --namespace, the command
-chooses a namespace that Rollcall manages for the dry runs.
-
-With --wait, the command repeats the checks until Rollcall is installed and no result is
-as severe as --fail-on. After --timeout, it prints the last report and fails.
-
-Exit codes:
-  0  no result is as severe as --fail-on
-  1  a result is as severe as --fail-on, or the API server does not answer
-  2  the command is invalid`
-
 func newCheckCommand() *cobra.Command {
 	o := checkOptions{output: outputText, failOn: string(check.Error)}
-	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Verify an installation of Rollcall, or its prerequisites",
-		Long:  checkLong,
-		Example: `  rollcall check --pre
-  rollcall check
-  rollcall check --wait --timeout 5m
-  rollcall check --namespace team --fail-on warning -o json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.timeout <= 0 {
-				return newUsageError(errors.New("--timeout: must be positive"))
-			}
-			if o.pre && o.wait {
-				return newUsageError(errors.New("--wait: must not be set with --pre"))
-			}
-			reader, err := o.newReader()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
-			defer cancel()
-			return o.check(ctx, reader, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
+	cmd := newCommand("check", func(cmd *cobra.Command, _ []string) error {
+		if o.timeout <= 0 {
+			return newUsageError(errors.New("--timeout: must be positive"))
+		}
+		if o.pre && o.wait {
+			return newUsageError(errors.New("--wait: must not be set with --pre"))
+		}
+		reader, err := o.newReader()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+		defer cancel()
+		return o.check(ctx, reader, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	})
+	cmd.Args = cobra.NoArgs
 	o.cluster.addFlags(cmd)
 	f := cmd.Flags()
 	f.Lookup("namespace").Usage = "namespace of the dry runs (default: a namespace that Rollcall manages)"

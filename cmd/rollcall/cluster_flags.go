@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -17,6 +20,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/inspect"
+	"rollcall.training/internal/roster/cluster"
 )
 
 // clusterFlags are the flags that select a cluster and a namespace. They have the names and the
@@ -104,21 +108,81 @@ func (c *clusterFlags) newReader() (inspect.Reader, error) {
 	return inspect.Reader{Client: client, Engine: engine, Namespace: namespace}, nil
 }
 
-// terminalSize returns the size of a terminal in characters. It returns false if out is not a
-// terminal, and zeros if the terminal does not report its size.
-func terminalSize(out io.Writer) (width, height int, isTerminal bool) {
-	f, isFile := out.(*os.File)
-	if !isFile || !term.IsTerminal(int(f.Fd())) {
-		return 0, 0, false
-	}
-	width, height, err := term.GetSize(int(f.Fd()))
+// completionTimeout limits how long the shell waits for the names of a cluster.
+const completionTimeout = 3 * time.Second
+
+// completeNames completes the names that list returns. Like kubectl, it completes nothing if the cluster does not
+// answer.
+func (c *clusterFlags) completeNames(
+	cmd *cobra.Command, list func(context.Context, inspect.Reader) []string,
+) ([]string, cobra.ShellCompDirective) {
+	reader, err := c.newReader()
 	if err != nil {
-		return 0, 0, true
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return width, height, true
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	return list(ctx, reader), cobra.ShellCompDirectiveNoFileComp
 }
 
-// useColor reports whether to print colors. It respects NO_COLOR (https://no-color.org).
-func useColor(isTerminal bool) bool {
-	return isTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+// completeGang completes the name of a gang.
+func (c *clusterFlags) completeGang(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return c.completeNames(cmd, func(ctx context.Context, r inspect.Reader) (names []string) {
+		gangs, _ := r.ListGangs(ctx)
+		for _, g := range gangs {
+			names = append(names, cobra.CompletionWithDesc(g.Name, string(g.Phase)))
+		}
+		return names
+	})
+}
+
+// completeWorkload completes the name of a framework, or of a labeled object after its kind.
+func (c *clusterFlags) completeWorkload(
+	cmd *cobra.Command, args []string, toComplete string,
+) ([]string, cobra.ShellCompDirective) {
+	prefix, _, isObject := strings.Cut(toComplete, "/")
+	switch {
+	case len(args) > 0:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	case !isObject:
+		names := append(injectors.Builtin().Frameworks().Names(), "job/", "statefulset/")
+		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	return c.completeNames(cmd, func(ctx context.Context, r inspect.Reader) (names []string) {
+		workloads, _ := cluster.ListWorkloads(ctx, r.Client, r.Namespace)
+		for _, w := range workloads {
+			object := prefix + "/" + w.Meta().Name
+			if kind, _, ok := parseWorkloadName(object); ok && kind == w.Kind() {
+				names = append(names, object)
+			}
+		}
+		return names
+	})
+}
+
+// completeNamespace completes the name of a namespace.
+func (c *clusterFlags) completeNamespace(
+	cmd *cobra.Command, _ []string, _ string,
+) ([]string, cobra.ShellCompDirective) {
+	return c.completeNames(cmd, func(ctx context.Context, r inspect.Reader) (names []string) {
+		namespaces, _ := listNamespaces(ctx, r.Client, "")
+		for i := range namespaces {
+			names = append(names, namespaces[i].Name)
+		}
+		return names
+	})
+}
+
+// completeContext completes the name of a context of the kubeconfig file.
+func (c *clusterFlags) completeContext(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.kubeconfig
+	config, err := rules.Load()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Collect(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }

@@ -17,56 +17,32 @@ import (
 	"rollcall.training/internal/manifest"
 )
 
-const diffLong = `Print one of two unified diffs of manifests:
-  -f FILE            what the webhook changes in the manifests; contacts no cluster
-  -f FILE --cluster  what kubectl apply would change in the Jobs and StatefulSets of a
-                     cluster
-
-With --cluster, the command merges each manifest with its object as kubectl apply does.
-The API server answers a dry run of the change, through all webhooks, and stores nothing.
-The difference has no status and no fields that the API server manages. This needs the
-permissions of kubectl apply: to get, create and patch Jobs and StatefulSets. If the API
-server would reject a change, the difference shows what the manifest requests. For objects
-of other kinds, use kubectl diff.
-
-Exit codes:
-  0  nothing changes
-  1  a document or an object changes, or the webhook or the cluster rejects it
-  2  the command is invalid, or a document or the cluster cannot be read`
-
 func newDiffCommand() *cobra.Command {
 	o := injectOptions{output: outputYAML}
 	cluster, useCluster := clusterFlags{}, false
-	cmd := &cobra.Command{
-		Use:   "diff -f FILE [--cluster]",
-		Short: "Print what the webhook changes in manifests, or what they change in a cluster",
-		Long:  diffLong,
-		Example: `  rollcall diff -f job.yaml
-  rollcall diff -f job.yaml --cluster --namespace team`,
-		Args: rejectFileArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.engine.namespace = cmp.Or(cluster.namespace, metav1.NamespaceDefault)
-			if !useCluster {
-				if err := rejectFlags(cmd, clusterFlagNames, "requires --cluster"); err != nil {
-					return err
-				}
-				return o.diff(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
-			const reason = "must not be set with --cluster, whose webhook has its own"
-			if err := rejectFlags(cmd, append([]string{"policy"}, engineFlagNames...), reason); err != nil {
+	cmd := newCommand("diff", func(cmd *cobra.Command, _ []string) error {
+		o.engine.namespace = cmp.Or(cluster.namespace, metav1.NamespaceDefault)
+		if !useCluster {
+			if err := rejectFlags(cmd, clusterFlagNames, "requires --cluster"); err != nil {
 				return err
 			}
-			docs, err := o.readDocuments(cmd.InOrStdin())
-			if err != nil {
-				return err
-			}
-			d, err := newClusterDiffer(cluster, cmd.ErrOrStderr())
-			if err != nil {
-				return newUsageError(err)
-			}
-			return d.diff(cmd.Context(), docs, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
+			return o.diff(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		}
+		const reason = "must not be set with --cluster, whose webhook has its own"
+		if err := rejectFlags(cmd, append([]string{"policy"}, engineFlagNames...), reason); err != nil {
+			return err
+		}
+		docs, err := o.readDocuments(cmd.InOrStdin())
+		if err != nil {
+			return err
+		}
+		d, err := newClusterDiffer(cluster, cmd.ErrOrStderr())
+		if err != nil {
+			return newUsageError(err)
+		}
+		return d.diff(cmd.Context(), docs, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	})
+	cmd.Args = rejectFileArguments
 	addFilenameFlag(cmd, &o.files, "filename", "f", filenameUsage)
 	o.engine.addFlagsWithCluster(cmd, &cluster)
 	o.addPolicyFlag(cmd)
@@ -74,7 +50,7 @@ func newDiffCommand() *cobra.Command {
 	return cmd
 }
 
-func (o injectOptions) diff(stdin io.Reader, stdout, stderr io.Writer) error {
+func (o *injectOptions) diff(stdin io.Reader, stdout, stderr io.Writer) error {
 	docs, err := o.readDocuments(stdin)
 	if err != nil {
 		return err

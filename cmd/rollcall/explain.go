@@ -15,8 +15,8 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/policy/suite"
+	"rollcall.training/internal/roster/cluster"
 )
 
 // explainOptions are the flags of rollcall explain.
@@ -36,56 +36,31 @@ type explainedWorkload struct {
 	Additions []injectors.Explanation `json:"additions"`
 }
 
-const explainLong = `Explain what admission adds to workloads: each value, its purpose, what happens to
-another value of yours, and the key that changes it.
-  -f FILE    what this version would add to the workloads of a file; contacts no cluster
-  KIND/NAME  what the webhook of the cluster added to job/NAME or statefulset/NAME
-  FRAMEWORK  what this version would add to sample gangs; contacts no cluster
-
-For an object, the command reads the record in the object, and also prints the values that
-a policy set. It marks values that somebody changed since. This needs permission to get
-the object, and no flags of the engine.
-
-Exit codes:
-  0  success
-  1  a workload would be denied, and rollcall vet shows all mistakes; or the object does
-     not exist, was not injected, or cannot be read
-  2  the command is invalid, or a document cannot be read`
-
 func newExplainCommand() *cobra.Command {
 	o := explainOptions{output: outputText}
-	cmd := &cobra.Command{
-		Use:   "explain (-f FILE | KIND/NAME | FRAMEWORK)",
-		Short: "Explain what admission adds to a workload, and why",
-		Long:  explainLong,
-		Example: `  rollcall explain -f job.yaml
-  rollcall explain job/train --namespace team
-  rollcall explain ` + injectors.Builtin()[0].Framework().Name + `
-  rollcall explain -f job.yaml -o json | jq -r '.[].additions[] | select(.changedBy) | .name'`,
-		Args: allowOneArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && strings.Contains(args[0], "/") && len(o.inject.files) == 0 {
-				const reason = "must not be set for an object, which the webhook of the cluster admitted"
-				if err := rejectFlags(cmd, engineFlagNames, reason); err != nil {
-					return err
-				}
-				client, namespace, err := o.cluster.connect()
-				if err != nil {
-					return err
-				}
-				return o.explainObject(cmd.Context(), client, namespace, args[0], cmd.OutOrStdout())
-			}
-			if err := rejectFlags(cmd, clusterFlagNames, "requires KIND/NAME"); err != nil {
+	cmd := newCommand("explain", func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && strings.Contains(args[0], "/") && len(o.inject.files) == 0 {
+			const reason = "must not be set for an object, which the webhook of the cluster admitted"
+			if err := rejectFlags(cmd, engineFlagNames, reason); err != nil {
 				return err
 			}
-			o.inject.engine.namespace = cmp.Or(o.cluster.namespace, metav1.NamespaceDefault)
-			workloads, err := o.readWorkloads(cmd.InOrStdin(), args)
+			client, namespace, err := o.cluster.connect()
 			if err != nil {
 				return err
 			}
-			return o.explainWorkloads(workloads, cmd.OutOrStdout())
-		},
-	}
+			return o.explainObject(cmd.Context(), client, namespace, args[0], cmd.OutOrStdout())
+		}
+		if err := rejectFlags(cmd, clusterFlagNames, "requires KIND/NAME"); err != nil {
+			return err
+		}
+		o.inject.engine.namespace = cmp.Or(o.cluster.namespace, metav1.NamespaceDefault)
+		workloads, err := o.readWorkloads(cmd.InOrStdin(), args)
+		if err != nil {
+			return err
+		}
+		return o.explainWorkloads(workloads, cmd.OutOrStdout())
+	})
+	cmd.Args = allowOneArgument
 	addFilenameFlag(cmd, &o.inject.files, "filename", "f", filenameUsage)
 	o.inject.engine.addFlagsWithCluster(cmd, &o.cluster)
 	cmd.ValidArgsFunction = o.cluster.completeWorkload
@@ -93,22 +68,18 @@ func newExplainCommand() *cobra.Command {
 	return cmd
 }
 
-// workloadKinds are the kinds of the objects that the command explains.
-var workloadKinds = []servedKind{
-	{APIResource: metav1.APIResource{Name: "jobs", SingularName: "job", Kind: string(gang.Job)}},
-	{APIResource: metav1.APIResource{
-		Name: "statefulsets", SingularName: "statefulset", Kind: string(gang.StatefulSet), ShortNames: []string{"sts"},
-	}},
+// workloadKinds are the kinds of the objects that the command explains, by the names that kubectl accepts.
+var workloadKinds = map[string]gang.Kind{
+	"job": gang.Job, "jobs": gang.Job,
+	"statefulset": gang.StatefulSet, "statefulsets": gang.StatefulSet, "sts": gang.StatefulSet,
 }
 
 // parseWorkloadName returns the parts of KIND/NAME; false for other kinds than those of workloads, and without a name.
 func parseWorkloadName(object string) (kind gang.Kind, name string, ok bool) {
-	for _, k := range workloadKinds {
-		if names, _ := matchArguments(k, []string{object}); len(names) == 1 && names[0] != "" {
-			return gang.Kind(k.Kind), names[0], true
-		}
-	}
-	return "", "", false
+	prefix, name, _ := strings.Cut(object, "/")
+	prefix, _, _ = strings.Cut(strings.ToLower(prefix), ".") // such as jobs.batch
+	kind, ok = workloadKinds[prefix]
+	return kind, name, ok && name != ""
 }
 
 // explainObject prints what admission added to KIND/NAME of a cluster.
@@ -119,7 +90,7 @@ func (o *explainOptions) explainObject(
 	if !ok {
 		return newUsageError(fmt.Errorf("%q: use job/NAME or statefulset/NAME", object))
 	}
-	w, err := inspect.GetWorkload(ctx, client, kind, namespace, name)
+	w, err := cluster.GetWorkload(ctx, client, kind, namespace, name)
 	if err != nil {
 		return err
 	}

@@ -18,16 +18,12 @@ import (
 const filenameUsage = "file or directory of manifests, or - for standard input; repeatable"
 
 // manifestExtensions are the extensions of the files that are read from a directory, as in kubectl.
-var manifestExtensions = []string{".yaml", ".yml", ".json"}
+var manifestExtensions = []string{"yaml", "yml", "json"}
 
 // addFilenameFlag adds the flag --filename, or another flag for manifests.
 func addFilenameFlag(cmd *cobra.Command, target *[]string, name, shorthand, usage string) {
 	cmd.Flags().StringArrayVarP(target, name, shorthand, nil, usage)
-	var extensions []string
-	for _, e := range manifestExtensions {
-		extensions = append(extensions, strings.TrimPrefix(e, "."))
-	}
-	mustMarkFilename(cmd, name, extensions...)
+	mustMarkFilename(cmd, name, manifestExtensions...)
 }
 
 // readManifests reads the files and directories of the flag --filename, and standard input for "-".
@@ -81,7 +77,7 @@ func listManifestFiles(name string) ([]string, error) {
 	}
 	var paths []string
 	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && slices.Contains(manifestExtensions, filepath.Ext(path)) {
+		if err == nil && !entry.IsDir() && slices.Contains(manifestExtensions, strings.TrimPrefix(filepath.Ext(path), ".")) {
 			paths = append(paths, path)
 		}
 		return err

@@ -13,39 +13,34 @@ import (
 	"rollcall.training/plan"
 )
 
-const frameworksLong = `List the frameworks of this build with their roles and ports. With a name, print the
-variables and all other additions of each role in sample gangs of that framework.
-
-Exit codes:
-  0  success
-  2  the framework does not exist, or the command is invalid`
-
 func newFrameworksCommand() *cobra.Command {
 	output := outputText
-	cmd := &cobra.Command{
-		Use:   "frameworks [NAME]",
-		Short: "List the supported frameworks and the variables that they set",
-		Long:  frameworksLong,
-		Example: `  rollcall frameworks
-  rollcall frameworks ` + injectors.Builtin()[0].Framework().Name + `
-  rollcall frameworks -o json | jq '.[] | select(.elastic).name'`,
-		Args:      allowOneArgument,
-		ValidArgs: injectors.Builtin().Frameworks().Names(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout()
-			switch {
-			case len(args) == 1:
-				return showFramework(out, output, args[0])
-			case output == outputText:
-				return listFrameworks(out)
+	cmd := newCommand("frameworks", func(cmd *cobra.Command, args []string) error {
+		frameworks, out := injectors.Builtin().Frameworks(), cmd.OutOrStdout()
+		if len(args) == 1 {
+			f, ok := frameworks.Find(args[0])
+			if !ok {
+				return newUnknownFrameworkError(args[0])
 			}
-			descriptions, err := describeFrameworks()
-			if err != nil {
-				return err
-			}
-			return printObject(out, output, descriptions)
-		},
-	}
+			frameworks = gang.Frameworks{f}
+		}
+		switch {
+		case output == outputText && len(args) == 1:
+			return printSamples(out, args[0])
+		case output == outputText:
+			return listFrameworks(out)
+		}
+		descriptions, err := describeFrameworks(frameworks)
+		switch {
+		case err != nil:
+			return err
+		case len(args) == 1:
+			return printObject(out, output, descriptions[0])
+		}
+		return printObject(out, output, descriptions)
+	})
+	cmd.Args = allowOneArgument
+	cmd.ValidArgs = injectors.Builtin().Frameworks().Names()
 	addChoiceFlag(cmd, &output, "output", "o", "output format", outputText, outputJSON, outputYAML)
 	return cmd
 }
@@ -93,59 +88,39 @@ type variableDescription struct {
 	MultiPodOnly bool `json:"multiPodOnly,omitempty"`
 }
 
-func describeFrameworks() ([]frameworkDescription, error) {
+func describeFrameworks(frameworks gang.Frameworks) ([]frameworkDescription, error) {
 	var descriptions []frameworkDescription
-	for _, f := range injectors.Builtin().Frameworks() {
-		d, err := describeFramework(f)
+	for _, f := range frameworks {
+		d := frameworkDescription{Name: f.Name, Port: f.Port, Elastic: f.ElasticRole != ""}
+		for _, r := range f.Roles {
+			d.Roles = append(d.Roles, roleDescription{
+				Name: r.Name, Default: r.Name == f.DefaultRole, MaxPods: r.MaxPods, Requires: r.Requires, Excludes: r.Excludes,
+			})
+		}
+		variables, err := injectors.Builtin().Variables(f.Name)
 		if err != nil {
 			return nil, err
+		}
+		for _, v := range variables {
+			d.Variables = append(d.Variables, variableDescription{
+				Name: v.Name, Required: v.Policy == plan.Required, MultiPodOnly: v.MultiPodOnly,
+			})
 		}
 		descriptions = append(descriptions, d)
 	}
 	return descriptions, nil
 }
 
-func describeFramework(f gang.Framework) (frameworkDescription, error) {
-	d := frameworkDescription{Name: f.Name, Port: f.Port, Elastic: f.ElasticRole != ""}
-	for _, r := range f.Roles {
-		d.Roles = append(d.Roles, roleDescription{
-			Name: r.Name, Default: r.Name == f.DefaultRole, MaxPods: r.MaxPods, Requires: r.Requires, Excludes: r.Excludes,
-		})
-	}
-	variables, err := injectors.Builtin().Variables(f.Name)
-	for _, v := range variables {
-		d.Variables = append(d.Variables, variableDescription{
-			Name: v.Name, Required: v.Policy == plan.Required, MultiPodOnly: v.MultiPodOnly,
-		})
-	}
-	return d, err
-}
-
-// showFramework prints one framework in the given format.
-func showFramework(out io.Writer, format, name string) error {
-	registry := injectors.Builtin()
-	f, ok := registry.Frameworks().Find(name)
-	if !ok {
-		return newUnknownFrameworkError(name)
-	}
-	if format != outputText {
-		description, err := describeFramework(f)
-		if err != nil {
-			return err
-		}
-		return printObject(out, format, description)
-	}
-	samples, err := registry.Samples(name)
-	if err != nil {
-		return err
-	}
+// printSamples prints what each role of a framework gets in sample gangs.
+func printSamples(out io.Writer, name string) error {
+	samples, err := injectors.Builtin().Samples(name)
 	for i, sample := range samples {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
 		printSample(out, sample)
 	}
-	return nil
+	return err
 }
 
 // newUnknownFrameworkError returns the usage error of a framework that does not exist.

@@ -23,42 +23,10 @@ type injectOptions struct {
 	policy          string
 }
 
-const injectLong = `Print manifests as the webhook would admit them, together with the objects that the
-controller would create. The command does not contact a cluster.
-
-With --policy, the workloads get the defaults of the policy first. The limits of the
-policy are checked by vet --policy.
-
-Documents without the label ` + gang.LabelFramework + ` are printed unchanged.
-The output includes the Service of each gang for information. In a cluster, the
-controller creates the Service with the workload as its owner. Before you apply the
-output, omit the Service with --children=false.
-
-If any workload is denied, the command prints only the reasons. A pipe into kubectl
-apply therefore receives all documents or none.
-
-If no document has the label, a note on standard error names the kinds of the input.
-
-Exit codes:
-  0  all documents were printed
-  1  a workload was denied, or --require is set and no document has the label; no
-     document was printed
-  2  the command is invalid, or a document cannot be read; no document was printed`
-
 func newInjectCommand() *cobra.Command {
-	o := injectOptions{output: outputYAML}
-	cmd := &cobra.Command{
-		Use:   "inject -f FILE",
-		Short: "Print manifests as the webhook would admit them",
-		Long:  injectLong,
-		Example: `  rollcall inject -f job.yaml
-  rollcall inject -f manifests/ -o json
-  rollcall inject -f job.yaml --children=false | kubectl diff -f -`,
-		Args: rejectFileArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.runInject(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
+	o := &injectOptions{output: outputYAML}
+	cmd := newCommand("inject", o.runInject)
+	cmd.Args = rejectFileArguments
 	o.addInputFlags(cmd)
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputYAML, outputJSON)
 	cmd.Flags().BoolVar(&o.includeChildren, "children", true, "objects that the controller would create")
@@ -79,20 +47,20 @@ func (o *injectOptions) addPolicyFlag(cmd *cobra.Command) {
 }
 
 // runInject reads all documents before it prints any, so that its output is complete or empty.
-func (o injectOptions) runInject(stdin io.Reader, stdout, stderr io.Writer) error {
-	docs, err := o.readDocuments(stdin)
+func (o *injectOptions) runInject(cmd *cobra.Command, _ []string) error {
+	docs, err := o.readDocuments(cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
-	out, err := o.injectAll(docs, stderr)
+	out, err := o.injectAll(docs, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	return manifest.Write(stdout, manifest.Format(o.output), out)
+	return manifest.Write(cmd.OutOrStdout(), manifest.Format(o.output), out)
 }
 
 // readDocuments returns the documents of the files. The error reports a document that cannot be read.
-func (o injectOptions) readDocuments(stdin io.Reader) ([]*manifest.Document, error) {
+func (o *injectOptions) readDocuments(stdin io.Reader) ([]*manifest.Document, error) {
 	if len(o.files) == 0 {
 		return nil, newUsageError(errNoFiles)
 	}
@@ -101,7 +69,7 @@ func (o injectOptions) readDocuments(stdin io.Reader) ([]*manifest.Document, err
 }
 
 // injectAll injects the documents with the engine and the policy of the flags, see injectDocuments.
-func (o injectOptions) injectAll(docs []*manifest.Document, stderr io.Writer) ([]*manifest.Document, error) {
+func (o *injectOptions) injectAll(docs []*manifest.Document, stderr io.Writer) ([]*manifest.Document, error) {
 	engine, err := o.engine.newEngine()
 	if err != nil {
 		return nil, newUsageError(err)
@@ -117,7 +85,7 @@ func (o injectOptions) injectAll(docs []*manifest.Document, stderr io.Writer) ([
 
 // injectDocuments injects the documents and prints warnings and denials to stderr. It returns the
 // documents and the Services of their gangs. The error determines the exit code.
-func (o injectOptions) injectDocuments(
+func (o *injectOptions) injectDocuments(
 	docs []*manifest.Document, admission suite.Options, stderr io.Writer,
 ) ([]*manifest.Document, error) {
 	workloads, denied := 0, 0
@@ -173,7 +141,7 @@ func addTemplateHint(err error, d *manifest.Document) error {
 // appendService appends the Service of the gang. It returns docs unchanged if the objects of the
 // documents already include the Service, because the members of a gang share it and because the input
 // may be the output of an earlier injection.
-func (o injectOptions) appendService(
+func (o *injectOptions) appendService(
 	docs []*manifest.Document, services map[string]bool, injection manifest.Injection,
 ) ([]*manifest.Document, error) {
 	service := injection.BuildService()

@@ -32,41 +32,22 @@ type logsOptions struct {
 	container string
 }
 
-const logsLong = `Print the logs of the ranks of a gang. Each line starts with its rank.
-
-Without --follow, the command prints the existing logs, rank by rank. With --follow,
-it continues until the gang succeeds or fails. It includes ranks that start later,
-and the ranks of the next attempt if the gang restarts.
-
-Exit codes:
-  0  all logs were printed
-  1  the gang does not exist, or a log could not be read
-  2  the command is invalid`
-
 func newLogsCommand() *cobra.Command {
 	o := logsOptions{}
-	cmd := &cobra.Command{
-		Use:   "logs GANG",
-		Short: "Print the logs of the ranks of a gang",
-		Long:  logsLong,
-		Example: `  rollcall logs train --tail 20
-  rollcall logs train --follow --rank 0
-  rollcall logs train --rank 0,8-15 --since 10m`,
-		Args: requireOneArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			selected, err := o.selectedRanks()
-			if err != nil {
-				return newUsageError(err)
-			}
-			reader, err := o.cluster.newReader()
-			if err != nil {
-				return err
-			}
-			_, _, isTerminal := terminalSize(cmd.OutOrStdout())
-			p := &linePrinter{out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr(), color: useColor(isTerminal)}
-			return o.runLogs(cmd.Context(), reader, args[0], selected, p)
-		},
-	}
+	cmd := newCommand("logs", func(cmd *cobra.Command, args []string) error {
+		selected, err := o.selectedRanks()
+		if err != nil {
+			return newUsageError(err)
+		}
+		reader, err := o.cluster.newReader()
+		if err != nil {
+			return err
+		}
+		_, _, isTerminal := terminalSize(cmd.OutOrStdout())
+		p := &linePrinter{out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr(), color: useColor(isTerminal)}
+		return o.runLogs(cmd.Context(), reader, args[0], selected, p)
+	})
+	cmd.Args = requireOneArgument
 	cmd.ValidArgsFunction = o.cluster.completeGang
 	o.addFlags(cmd)
 	return cmd
@@ -110,44 +91,45 @@ func (o *logsOptions) runLogs(
 	if err != nil {
 		return err
 	}
-	if err := o.validateRanks(g, selected); err != nil {
+	ranks, err := selectRanks(g, selected)
+	if err != nil {
 		return err
 	}
-	f := newLogFollower(reader.Client, g.Namespace, o.podLogOptions(), p)
+	if selected == nil && len(ranks) > maxRanksByDefault && !o.allRanks {
+		return fmt.Errorf("gang %s has %d ranks; select ranks with --rank, such as --rank 0, or print all of them with --all",
+			g.Name, len(ranks))
+	}
+	f := &logFollower{
+		client: reader.Client, namespace: g.Namespace, options: o.podLogOptions(), printer: p,
+		openLimiter: make(chan struct{}, maxConcurrentOpens), running: map[containerRun]bool{},
+	}
 	if !o.follow {
-		return o.printLogs(ctx, f, g, selected)
+		return o.printLogs(ctx, f, g, ranks)
 	}
 	return f.followUntil(ctx, func(ctx context.Context) error {
-		return reader.Watch(ctx, name, followInterval, func(g inspect.Gang) error {
-			f.startNewLogs(ctx, o.logSources(g, selected))
+		return reader.Watch(ctx, name, followInterval, func(gangs []inspect.Gang) error {
+			var sources []logSource
+			ranks, _ := selectRanks(gangs[0], selected) // a gang that shrinks can lose all of them
+			for _, rank := range ranks {
+				sources = append(sources, o.logSources(gangs[0], rank)...)
+			}
+			f.startNewLogs(ctx, sources)
 			return nil
 		})
 	})
 }
 
-// isSelected reports whether a rank is selected. A nil selection contains all ranks.
-func isSelected(selected ranges.Set, rank int32) bool {
-	return selected == nil || selected.Contains(rank)
-}
-
-// validateRanks returns an error if the gang has none of the selected ranks, or if it has more ranks
-// than [maxRanksByDefault] and the user did not select any.
-func (o *logsOptions) validateRanks(g inspect.Gang, selected ranges.Set) error {
-	count := 0
-	for _, rank := range g.Ranks {
-		if isSelected(selected, rank.Rank) {
-			count++
-		}
+// selectRanks returns the selected ranks of a gang, at least one. A nil selection contains all ranks.
+func selectRanks(g inspect.Gang, selected ranges.Set) ([]inspect.Rank, error) {
+	if selected == nil {
+		return g.Ranks, nil
 	}
-	switch {
-	case selected != nil && count == 0:
-		return fmt.Errorf("--rank: gang %s has %d ranks, numbered from 0; it does not have rank %s",
+	ranks := slices.DeleteFunc(slices.Clone(g.Ranks), func(r inspect.Rank) bool { return !selected.Contains(r.Rank) })
+	if len(ranks) == 0 {
+		return nil, fmt.Errorf("--rank: gang %s has %d ranks, numbered from 0; it does not have rank %s",
 			g.Name, len(g.Ranks), selected)
-	case selected == nil && count > maxRanksByDefault && !o.allRanks:
-		return fmt.Errorf("gang %s has %d ranks; select ranks with --rank, such as --rank 0, or print all of them with --all",
-			g.Name, count)
 	}
-	return nil
+	return ranks, nil
 }
 
 // podLogOptions returns the options of all requests. The container is not set.
@@ -162,49 +144,36 @@ func (o *logsOptions) podLogOptions() corev1.PodLogOptions {
 	return options
 }
 
-// logSources returns the logs of the selected ranks that exist, in the order of the ranks.
-func (o *logsOptions) logSources(g inspect.Gang, selected ranges.Set) []logSource {
+// logSources returns the logs of a rank that exist: that of --container, or those of the training containers.
+func (o *logsOptions) logSources(g inspect.Gang, rank inspect.Rank) []logSource {
+	if rank.Object == nil {
+		return nil
+	}
+	containers := g.TrainingContainers(rank)
+	if o.container != "" {
+		containers = []string{o.container}
+	}
 	var sources []logSource
-	for _, rank := range g.Ranks {
-		if rank.Object == nil || !isSelected(selected, rank.Rank) {
-			continue
-		}
-		containers := o.selectContainers(g, rank)
-		for _, container := range containers {
-			if source, ok := newLogSource(rank, container); ok {
-				source.multiContainer = len(containers) > 1
-				sources = append(sources, source)
-			}
+	for _, container := range containers {
+		if source, ok := newLogSource(rank, container); ok {
+			source.multiContainer = len(containers) > 1
+			sources = append(sources, source)
 		}
 	}
 	return sources
 }
 
-// selectContainers returns the container of --container, or the training containers of a rank.
-func (o *logsOptions) selectContainers(g inspect.Gang, rank inspect.Rank) []string {
-	if o.container != "" {
-		return []string{o.container}
-	}
-	return g.TrainingContainers(rank)
-}
-
 // printLogs prints the existing logs, rank by rank. It prints a note for each rank without a log and
 // for each log that cannot be read, and returns an error for the latter.
-func (o *logsOptions) printLogs(
-	ctx context.Context, f *logFollower, g inspect.Gang, selected ranges.Set,
-) error {
+func (o *logsOptions) printLogs(ctx context.Context, f *logFollower, g inspect.Gang, ranks []inspect.Rank) error {
 	failed := 0
-	sources := o.logSources(g, selected)
-	for _, rank := range g.Ranks {
-		if !isSelected(selected, rank.Rank) {
-			continue
-		}
-		own := slices.DeleteFunc(slices.Clone(sources), func(s logSource) bool { return s.rank != rank.Rank })
-		if len(own) == 0 {
+	for _, rank := range ranks {
+		sources := o.logSources(g, rank)
+		if len(sources) == 0 {
 			f.printer.printNote("rank %d has no logs: %s", rank.Rank, missingLogReason(rank, o.container))
 		}
-		for _, source := range own {
-			if err := f.printLog(ctx, source); err != nil {
+		for _, source := range sources {
+			if err := f.streamLog(ctx, source, &logPosition{}); err != nil {
 				f.printer.printNote("%v", err)
 				failed++
 			}

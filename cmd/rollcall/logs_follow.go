@@ -88,20 +88,6 @@ type logFollower struct {
 	running map[containerRun]bool
 }
 
-func newLogFollower(
-	client kubernetes.Interface, namespace string, options corev1.PodLogOptions, p *linePrinter,
-) *logFollower {
-	return &logFollower{
-		client:      client,
-		namespace:   namespace,
-		options:     options,
-		printer:     p,
-		openLimiter: make(chan struct{}, maxConcurrentOpens),
-		cancel:      func(error) {},
-		running:     map[containerRun]bool{},
-	}
-}
-
 // followUntil follows logs until watch returns. watch calls startNewLogs. Then followUntil prints the
 // remaining lines of the started logs, and returns the error of watch.
 func (f *logFollower) followUntil(ctx context.Context, watch func(context.Context) error) error {
@@ -179,11 +165,10 @@ func (f *logFollower) followLog(ctx context.Context, source logSource) {
 	reported := false
 	for {
 		err := f.streamLog(ctx, source, &position)
-		var outputErr *outputError
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.As(err, &outputErr):
+		case errors.Is(err, errOutput):
 			f.cancel(err)
 			return
 		case apierrors.IsNotFound(err):
@@ -203,12 +188,6 @@ func (f *logFollower) followLog(ctx context.Context, source logSource) {
 			return
 		}
 	}
-}
-
-// printLog prints the existing lines of one log.
-func (f *logFollower) printLog(ctx context.Context, source logSource) error {
-	var position logPosition
-	return f.streamLog(ctx, source, &position)
 }
 
 // streamLog requests one log and prints it from the given position. It advances the position.

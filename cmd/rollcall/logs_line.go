@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 // maxLineBytes is the length in bytes at which a line is split. It bounds the memory for the output
 // of a program that never ends a line.
-const maxLineBytes = 1 << 20
+const maxLineBytes = 64 << 10
 
 // linePrinter prints the lines of many ranks. It is safe for concurrent use.
 type linePrinter struct {
@@ -43,21 +44,14 @@ func (p *linePrinter) formatPrefix(source logSource) string {
 }
 
 // printLine prints one line in a single write, so that a line never mixes the output of two ranks.
-// The error is an [*outputError].
+// The error wraps [errOutput].
 func (p *linePrinter) printLine(prefix string, text []byte) error {
-	line := make([]byte, 0, len(prefix)+len(text)+1)
-	line = append(line, prefix...)
-	line = append(line, text...)
-	line = append(line, '\n')
 	p.pendingLines.Add(1)
 	defer p.pendingLines.Add(-1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.printedLines.Add(1)
-	if _, err := p.out.Write(line); err != nil {
-		return &outputError{err}
-	}
-	return nil
+	return writeOutput(p.out, slices.Concat([]byte(prefix), text, []byte("\n")))
 }
 
 // printNote prints a note about the logs to standard error.
@@ -66,16 +60,6 @@ func (p *linePrinter) printNote(format string, args ...any) {
 	defer p.mu.Unlock()
 	fmt.Fprintf(p.errOut, "note: "+format+"\n", args...)
 }
-
-// outputError reports that the output does not accept lines, for example because its reader has
-// exited.
-type outputError struct{ err error }
-
-// Error returns the text of the write error.
-func (e *outputError) Error() string { return "printing: " + e.err.Error() }
-
-// Unwrap returns the write error.
-func (e *outputError) Unwrap() error { return e.err }
 
 // logPosition is a position in a log: the time of the last printed line and the number of printed
 // lines with that time. The API server can continue a log at a second, but not at a line. The zero
@@ -89,9 +73,12 @@ type logPosition struct {
 // position.
 func (p *linePrinter) copyLog(prefix string, log io.Reader, position *logPosition) error {
 	start, linesAtStart := *position, 0
-	in := bufio.NewReaderSize(log, 64<<10)
+	in := bufio.NewReaderSize(log, maxLineBytes)
 	for {
-		line, readErr := readLine(in)
+		line, readErr := in.ReadSlice('\n')
+		if errors.Is(readErr, bufio.ErrBufferFull) {
+			readErr = nil // the rest follows like a line without a timestamp
+		}
 		if len(line) == 0 && readErr != nil {
 			return wrapReadError(readErr)
 		}
@@ -125,22 +112,6 @@ func wrapReadError(err error) error {
 		return nil
 	}
 	return fmt.Errorf("reading a log: %w", err)
-}
-
-// readLine reads a line including its end. A line that is longer than maxLineBytes is returned in
-// parts. The last line of a log may be returned together with io.EOF.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		line = append(line, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) || len(line) >= maxLineBytes {
-			if errors.Is(err, bufio.ErrBufferFull) {
-				err = nil
-			}
-			return line, err
-		}
-	}
 }
 
 // splitTimestamp separates the timestamp that the kubelet writes in front of a line. It returns the

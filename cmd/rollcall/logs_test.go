@@ -431,7 +431,7 @@ func TestCopyLogLongLine(t *testing.T) {
 	}
 	got := strings.ReplaceAll(out.text.String(), "\n", "")
 	if got != strings.TrimSuffix(text, "\n") || len(out.writes) < 3 {
-		t.Errorf("a line of 3 MiB was printed as %d bytes in %d parts, want all bytes in at least 3 parts",
+		t.Errorf("a long line was printed as %d bytes in %d parts, want all bytes in at least 3 parts",
 			len(got), len(out.writes))
 	}
 }

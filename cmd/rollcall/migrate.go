@@ -42,62 +42,14 @@ type migrateOptions struct {
 	written               outputFlags
 }
 
-const migrateLong = `Convert training jobs of other systems to labeled Jobs and StatefulSets. All other
-objects of the manifests are printed unchanged.
-
-Supported kinds are PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob of
-Kubeflow, TrainJob with its runtimes, JobSet, Job of Volcano, and Jobs and StatefulSets
-that are gangs without Rollcall. Training jobs of other kinds and API groups are printed
-unchanged and reported as errors. With --from-cluster, the command reads jobs of these
-systems from a cluster, but it does not change any object. Without it, the command
-does not contact a cluster.
-
-The command writes a report of every field to standard error. An outcome is one of:
-  preserved  the field has the same meaning
-  changed    the field has another meaning, or the same effect by other means
-  dropped    the field has no equivalent
-
-With -o json, standard output contains the objects as a sequence of JSON documents,
-and standard error contains the report as a list.
-
-Jobs within other objects are reported as errors. With --nested, the command replaces
-those of Experiments of Katib and of Workflows of Argo that become one Job.
-
-For many jobs, --summary prints the number of objects by kind and outcome, the most
-frequent reasons, and the files with work, instead of the objects and the report.
---output-dir writes the objects to files: one for each file of the input, with the same
-relative path, or one for each object of a cluster.
-
-Exit codes:
-  0  all objects were migrated, and no field was dropped
-  1  all objects were migrated, and at least one field was dropped, or a check of
-     rollcall vet finds that a gang cannot train; or --require is set and no object
-     can be migrated
-  2  an object or document could not be migrated, or the command is invalid; everything
-     else is printed`
-
 func newMigrateCommand() *cobra.Command {
-	o := migrateOptions{output: outputYAML}
-	cmd := &cobra.Command{
-		Use:   "migrate (-f FILE | --from-cluster [KIND[/NAME]...])",
-		Short: "Convert training jobs of other systems to labeled Jobs",
-		Long:  migrateLong,
-		Example: `  rollcall migrate -f pytorchjob.yaml >job.yaml
-  rollcall migrate -f manifests/ --runtimes runtimes.yaml -o json >migrated.json
-  rollcall migrate -f manifests/ --summary --output-dir migrated
-  rollcall migrate --from-cluster -n research pytorchjob/train`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if o.fromCluster {
-				return nil
-			}
-			return rejectFileArguments(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.validateFlags(args); err != nil {
-				return newUsageError(err)
-			}
-			return o.runMigrate(cmd, args)
-		},
+	o := &migrateOptions{output: outputYAML}
+	cmd := newCommand("migrate", o.runMigrate)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if o.fromCluster {
+			return nil
+		}
+		return rejectFileArguments(cmd, args)
 	}
 	o.addFlags(cmd)
 	return cmd
@@ -131,7 +83,7 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command) {
 var nameSuffixPattern = regexp.MustCompile(`^[a-z0-9-]*[a-z0-9]$`)
 
 // validateFlags returns an error for flags and arguments that contradict each other.
-func (o migrateOptions) validateFlags(args []string) error {
+func (o *migrateOptions) validateFlags(args []string) error {
 	hasName := slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "/") })
 	switch {
 	case o.fromCluster && len(o.files) > 0:
@@ -150,7 +102,10 @@ func (o migrateOptions) validateFlags(args []string) error {
 	return nil
 }
 
-func (o migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
+func (o *migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
+	if err := o.validateFlags(args); err != nil {
+		return newUsageError(err)
+	}
 	input, err := o.readInput(cmd, args)
 	if err != nil {
 		return newUsageError(err)
@@ -178,7 +133,7 @@ func (o migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
 }
 
 // writeResult writes the objects and the report, or the summary.
-func (o migrateOptions) writeResult(
+func (o *migrateOptions) writeResult(
 	cmd *cobra.Command, input, output []*manifest.Document, reports []migrate.Report,
 ) error {
 	switch {
@@ -212,7 +167,7 @@ func (o migrateOptions) writeResult(
 
 // checkUnmigrated prints a note if no object was migrated. With --require, it returns an error
 // instead. In JSON format, standard error contains nothing but JSON.
-func (o migrateOptions) checkUnmigrated(stderr io.Writer, docs []*manifest.Document, reports []migrate.Report) error {
+func (o *migrateOptions) checkUnmigrated(stderr io.Writer, docs []*manifest.Document, reports []migrate.Report) error {
 	isMigrated := func(r migrate.Report) bool { return len(r.Outputs) > 0 }
 	if slices.ContainsFunc(reports, isMigrated) {
 		return nil
@@ -239,26 +194,22 @@ func describeKinds(docs []*manifest.Document) string {
 // migrateInput is the input of a migration.
 type migrateInput struct {
 	docs, runtimes []*manifest.Document
-	// skipped reports the objects of a cluster that are not migrated.
+	// skipped reports the objects and kinds of a cluster that are not migrated, and the reasons.
 	skipped []migrate.Report
 	// unreadable are the documents of files that could not be read.
 	unreadable []*manifest.Error
 }
 
 // readInput reads the runtimes, and the jobs from files or from a cluster.
-func (o migrateOptions) readInput(cmd *cobra.Command, args []string) (migrateInput, error) {
+func (o *migrateOptions) readInput(cmd *cobra.Command, args []string) (migrateInput, error) {
 	runtimes, unreadableRuntimes, err := readManifests(o.runtimes, nil)
 	if err != nil {
 		return migrateInput{}, err
 	}
 	if o.fromCluster {
 		found, err := o.cluster.readJobs(cmd.Context(), args)
-		return migrateInput{
-			docs:       found.jobs,
-			runtimes:   append(runtimes, found.runtimes...),
-			skipped:    found.skipped,
-			unreadable: unreadableRuntimes,
-		}, err
+		found.runtimes, found.unreadable = append(runtimes, found.runtimes...), unreadableRuntimes
+		return found, err
 	}
 	docs, unreadable, err := readManifests(o.files, cmd.InOrStdin())
 	return migrateInput{docs: docs, runtimes: runtimes, unreadable: append(unreadable, unreadableRuntimes...)}, err
@@ -276,16 +227,16 @@ func reportUnreadable(errs []*manifest.Error) []migrate.Report {
 }
 
 // writeReports writes the reports in the format of the output.
-func (o migrateOptions) writeReports(out io.Writer, reports []migrate.Report) error {
+func (o *migrateOptions) writeReports(out io.Writer, reports []migrate.Report) error {
 	if o.output == outputJSON {
-		return migrate.WriteJSON(out, reports)
+		return printJSON(out, append([]migrate.Report{}, reports...), "  ") // not null
 	}
 	return migrate.WriteText(wrapForTerminal(out), reports, o.verbose)
 }
 
 // outcomeError returns an error with the exit code of the migration. outputs is the number of documents
 // that were printed or written.
-func (o migrateOptions) outcomeError(reports []migrate.Report, outputs int) error {
+func (o *migrateOptions) outcomeError(reports []migrate.Report, outputs int) error {
 	failed, dropped, findings := 0, 0, 0
 	for _, report := range reports {
 		if report.Failed() {
@@ -309,7 +260,7 @@ func (o migrateOptions) outcomeError(reports []migrate.Report, outputs int) erro
 
 // hideTextInJSON removes the text of an error in JSON format, so that standard error contains nothing
 // but JSON.
-func (o migrateOptions) hideTextInJSON(err exitError) error {
+func (o *migrateOptions) hideTextInJSON(err exitError) error {
 	if o.output == outputJSON {
 		err.error = errors.New("")
 	}

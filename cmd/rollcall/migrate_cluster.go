@@ -24,38 +24,25 @@ import (
 // clusterSourceName is the source of live objects in reports.
 const clusterSourceName = "cluster"
 
-// servedKind is a kind that the cluster serves and that can be migrated.
-type servedKind struct {
-	metav1.APIResource
-	groupVersion schema.GroupVersion
-}
-
-// clusterJobs holds the objects of a cluster that can be migrated, and their runtimes.
-type clusterJobs struct {
-	jobs, runtimes []*manifest.Document
-	// skipped reports the objects and kinds that are not migrated, and the reasons.
-	skipped []migrate.Report
-}
-
 // readJobs reads the training jobs of the cluster. The arguments are KIND or KIND/NAME; without
 // arguments it reads all jobs. It skips jobs that another object created, such as the JobSet of a
 // TrainJob, unless an argument names them. It always reads all runtimes, because jobs refer to them.
-func (c *clusterFlags) readJobs(ctx context.Context, args []string) (clusterJobs, error) {
+func (c *clusterFlags) readJobs(ctx context.Context, args []string) (migrateInput, error) {
 	config, namespace, err := c.loadConfig()
 	if err != nil {
-		return clusterJobs{}, err
+		return migrateInput{}, err
 	}
 	discoveryClient, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return clusterJobs{}, fmt.Errorf("creating a discovery client of the cluster: %w", err)
+		return migrateInput{}, fmt.Errorf("creating a discovery client of the cluster: %w", err)
 	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return clusterJobs{}, fmt.Errorf("creating a client of the cluster: %w", err)
+		return migrateInput{}, fmt.Errorf("creating a client of the cluster: %w", err)
 	}
 	kinds, err := listServedKinds(discoveryClient)
 	if err != nil {
-		return clusterJobs{}, err
+		return migrateInput{}, err
 	}
 	reader := clusterReader{client: client, namespace: namespace}
 	err = reader.readKinds(ctx, kinds, args)
@@ -65,12 +52,12 @@ func (c *clusterFlags) readJobs(ctx context.Context, args []string) (clusterJobs
 // listServedKinds returns the kinds that the cluster serves and that can be migrated, each in its
 // preferred version. It ignores errors of API groups if any group could be read: an aggregated API
 // that is unavailable must not prevent a migration.
-func listServedKinds(client discovery.DiscoveryInterface) ([]servedKind, error) {
+func listServedKinds(client discovery.DiscoveryInterface) ([]metav1.APIResource, error) {
 	lists, err := discovery.ServerPreferredResources(client)
 	if err != nil && len(lists) == 0 {
 		return nil, fmt.Errorf("listing the kinds of the cluster: %w", err)
 	}
-	var kinds []servedKind
+	var kinds []metav1.APIResource
 	for _, list := range lists {
 		groupVersion, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil || source.JobKinds(groupVersion.Group) == nil {
@@ -79,7 +66,8 @@ func listServedKinds(client discovery.DiscoveryInterface) ([]servedKind, error) 
 		for _, resource := range list.APIResources {
 			isSubresource := strings.Contains(resource.Name, "/")
 			if slices.Contains(resource.Verbs, "list") && !isSubresource {
-				kinds = append(kinds, servedKind{APIResource: resource, groupVersion: groupVersion})
+				resource.Group, resource.Version = groupVersion.Group, groupVersion.Version // empty in the list
+				kinds = append(kinds, resource)
 			}
 		}
 	}
@@ -91,11 +79,11 @@ func listServedKinds(client discovery.DiscoveryInterface) ([]servedKind, error) 
 type clusterReader struct {
 	client    dynamic.Interface
 	namespace string
-	result    clusterJobs
+	result    migrateInput
 }
 
 // readKinds reads the objects of the served kinds that the arguments name.
-func (r *clusterReader) readKinds(ctx context.Context, served []servedKind, args []string) error {
+func (r *clusterReader) readKinds(ctx context.Context, served []metav1.APIResource, args []string) error {
 	if len(served) == 0 {
 		return errors.New("the cluster serves no kind that can be migrated: no operator of another system is installed")
 	}
@@ -112,11 +100,11 @@ func (r *clusterReader) readKinds(ctx context.Context, served []servedKind, args
 		if isRuntime {
 			r.result.runtimes = append(r.result.runtimes, docs...)
 		} else {
-			r.result.jobs = append(r.result.jobs, docs...)
+			r.result.docs = append(r.result.docs, docs...)
 		}
 	}
 	for _, arg := range args {
-		isServed := slices.ContainsFunc(served, func(kind servedKind) bool {
+		isServed := slices.ContainsFunc(served, func(kind metav1.APIResource) bool {
 			_, ok := matchArguments(kind, []string{arg})
 			return ok
 		})
@@ -141,7 +129,7 @@ func (r *clusterReader) skipObject(object, path, reason, action string) {
 // matchArguments returns the names that the arguments contain for a kind, and whether any argument
 // contains the kind. An argument can contain the kind in all forms that kubectl accepts. No names
 // means all objects of the kind.
-func matchArguments(served servedKind, args []string) (names []string, requested bool) {
+func matchArguments(served metav1.APIResource, args []string) (names []string, requested bool) {
 	for _, arg := range args {
 		kind, name, hasName := strings.Cut(arg, "/")
 		kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
@@ -160,9 +148,10 @@ func matchArguments(served servedKind, args []string) (names []string, requested
 // listObjects returns the objects of a kind with the given names, or all objects without names. It
 // skips a kind that the user may not list.
 func (r *clusterReader) listObjects(
-	ctx context.Context, kind servedKind, names []string,
+	ctx context.Context, kind metav1.APIResource, names []string,
 ) ([]*manifest.Document, error) {
-	resources := r.client.Resource(kind.groupVersion.WithResource(kind.Name))
+	version := schema.GroupVersion{Group: kind.Group, Version: kind.Version}
+	resources := r.client.Resource(version.WithResource(kind.Name))
 	var client dynamic.ResourceInterface = resources
 	if kind.Namespaced {
 		client = resources.Namespace(r.namespace)

@@ -43,9 +43,12 @@ func printJSON(out io.Writer, v any, indent string) error {
 	return nil
 }
 
+// errOutput is wrapped by errors of an output, for example because its reader has exited.
+var errOutput = errors.New("printing")
+
 func writeOutput(out io.Writer, text []byte) error {
 	if _, err := out.Write(text); err != nil {
-		return fmt.Errorf("printing: %w", err)
+		return fmt.Errorf("%w: %w", errOutput, err)
 	}
 	return nil
 }

@@ -5,49 +5,31 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 
 	"rollcall.training/injectors"
+	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/policy"
 )
 
 func newPolicyCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "policy",
-		Short: "Check, test and explain policies for gangs",
-		Long: `Check and test the file that limits the gangs of a cluster, and compare it with
-manifests or with a cluster. To check manifests against a policy together with all
-other checks, use vet --policy.`,
-	}
+	cmd := newCommand("policy", nil)
 	cmd.AddCommand(newPolicyCheckCommand(), newPolicyTestCommand(), newPolicyExplainCommand(),
 		newPolicyAuditCommand(), newPolicyDiffCommand(), newPolicyVAPCommand())
 	return cmd
 }
 
-const policyCheckLong = `Check a policy file: unknown fields, limits that no gang satisfies, expressions that do
-not compile, profiles that are never used, exemptions that have expired. The command
-does not contact a cluster.
-
-Exit codes:
-  0  the policy is valid; advice about parts without an effect can be printed
-  1  the policy is invalid
-  2  the command is invalid, or the file cannot be read`
-
 func newPolicyCheckCommand() *cobra.Command {
 	var file string
 	output := outputText
-	cmd := &cobra.Command{
-		Use:     "check -f FILE",
-		Short:   "Check a policy file",
-		Long:    policyCheckLong,
-		Example: "  " + programName + " policy check -f policy.yaml",
-		Args:    rejectFileArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return checkPolicy(file, output, cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
+	cmd := newCommand("policy-check", func(cmd *cobra.Command, _ []string) error {
+		return checkPolicy(file, output, cmd.InOrStdin(), cmd.OutOrStdout())
+	})
+	cmd.Args = rejectFileArguments
 	addPolicyFileFlag(cmd, &file, "filename", "f")
 	addChoiceFlag(cmd, &output, "output", "o", "output format", outputText, outputJSON)
 	return cmd
@@ -138,4 +120,104 @@ func requirePolicy(name, path string, stdin io.Reader) (*policy.Policy, error) {
 		}
 	}
 	return nil, newUsageError(errors.New(strings.Join(lines, "\n")))
+}
+
+// policyExplainOptions are the flags of rollcall policy explain.
+type policyExplainOptions struct {
+	file, namespace, labels, profile, output string
+}
+
+func newPolicyExplainCommand() *cobra.Command {
+	o := &policyExplainOptions{output: outputText}
+	cmd := newCommand("policy-explain", o.explain)
+	cmd.Args = rejectFileArguments
+	addPolicyFileFlag(cmd, &o.file, "filename", "f")
+	f := cmd.Flags()
+	f.StringVarP(&o.namespace, "namespace", "n", "", "name of the namespace")
+	f.StringVar(&o.labels, "namespace-labels", "", "labels of the namespace, such as team=a,tier=free")
+	f.StringVar(&o.profile, "profile", "", "profile that the workload selects")
+	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON, outputYAML)
+	return cmd
+}
+
+func (o *policyExplainOptions) explain(cmd *cobra.Command, _ []string) error {
+	if o.namespace == "" {
+		return newUsageError(errors.New("--namespace: required"))
+	}
+	namespaceLabels, err := labels.ConvertSelectorToLabelsMap(o.labels)
+	if err != nil {
+		return newUsageError(fmt.Errorf("--namespace-labels: %w", err))
+	}
+	p, err := requirePolicy("--filename", o.file, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	e := p.Explain(policy.Namespace{Name: o.namespace, Labels: namespaceLabels}, o.profile)
+	if o.profile != e.Selected {
+		return fmt.Errorf("--profile: workloads of the namespace %s cannot select %q; they can select: %s",
+			o.namespace, o.profile, strings.Join(e.Selectable, ", "))
+	}
+	if o.output != outputText {
+		return printObject(cmd.OutOrStdout(), o.output, e)
+	}
+	return printExplanation(cmd.OutOrStdout(), e)
+}
+
+// printExplanation prints a table of the entries.
+func printExplanation(out io.Writer, e policy.Explanation) error {
+	profile := "no profile"
+	if e.Profile != "" {
+		profile = "profile " + e.Profile
+	}
+	fmt.Fprintf(out, "Namespace %s: %s\n", e.Namespace, profile)
+	if len(e.Selectable) > 0 {
+		fmt.Fprintf(out, "Profiles that workloads can select: %s\n", strings.Join(e.Selectable, ", "))
+	}
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tMODE\tVALUE\tLINE")
+	for _, entry := range e.Entries {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", entry.Name, entry.Mode, entry.Value, entry.Line)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	for _, x := range e.Exemptions {
+		fmt.Fprintf(out, "\nExempt from %s until %s: %s (%s)\n", x.Rule, x.Until, strings.Join(x.Gangs, ", "), x.Reason)
+	}
+	return nil
+}
+
+func newPolicyVAPCommand() *cobra.Command {
+	var file string
+	var static bool
+	output := outputYAML
+	cmd := newCommand("policy-vap", func(cmd *cobra.Command, _ []string) error {
+		return printAdmissionPolicies(file, static, output, cmd.InOrStdin(), cmd.OutOrStdout())
+	})
+	cmd.Args = rejectFileArguments
+	addPolicyFileFlag(cmd, &file, "filename", "f")
+	cmd.Flags().BoolVar(&static, "static", false, "names for policies that API servers read from files")
+	addChoiceFlag(cmd, &output, "output", "o", "output format", outputYAML, outputJSON)
+	return cmd
+}
+
+func printAdmissionPolicies(file string, static bool, output string, stdin io.Reader, out io.Writer) error {
+	p, err := requirePolicy("--filename", file, stdin)
+	if err != nil {
+		return err
+	}
+	var docs []*manifest.Document
+	for _, rendered := range p.RenderUnlabeled(static) {
+		policyDoc, err := manifest.NewDocument(file, &rendered.Policy)
+		if err != nil {
+			return err
+		}
+		bindingDoc, err := manifest.NewDocument(file, &rendered.Binding)
+		if err != nil {
+			return err
+		}
+		docs = append(docs, policyDoc, bindingDoc)
+	}
+	return manifest.Write(out, manifest.Format(output), docs)
 }

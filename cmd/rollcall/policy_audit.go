@@ -23,47 +23,22 @@ type policyAuditOptions struct {
 	vet              vetOptions
 }
 
-const policyAuditLong = `Compare the workloads of a cluster, or of files, with a policy. The command prints only
-findings of the policy. The workloads of a cluster are judged as they are. Those of files
-get the defaults of the policy and the injection first. The command needs permission to
-list Jobs, StatefulSets and, for profiles that select labels, namespaces.
-
-Without --policy, the policy is the one in force: the last valid policy of the cluster, up
-to the ceiling of the installation. This needs permission to list the Deployments and to
-read the ConfigMaps of the installation.
-
-Exit codes:
-  0  no finding has the severity of --fail-on or a higher one
-  1  at least one finding has the severity of --fail-on or a higher one
-  2  the command or the policy is invalid, or a document or the cluster cannot be read`
-
 func newPolicyAuditCommand() *cobra.Command {
-	o := policyAuditOptions{vet: vetOptions{output: outputText, failOn: string(vet.Error)}}
-	cmd := &cobra.Command{
-		Use:   "audit [--policy FILE] (-f FILE | --cluster)",
-		Short: "Compare the workloads of a cluster or of files with a policy",
-		Long:  policyAuditLong,
-		Example: `  rollcall policy audit --cluster -A
-  rollcall policy audit --policy policy.yaml --cluster -A
-  rollcall policy audit --policy policy.yaml -f manifests/ -o sarif`,
-		Args: rejectFileArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.vet.commandPath = programName + " vet"
-			return o.audit(cmd)
-		},
+	o := &policyAuditOptions{
+		vet: vetOptions{output: outputText, failOn: string(vet.Error), commandPath: programName + " vet"},
 	}
+	cmd := newCommand("policy-audit", o.audit)
+	cmd.Args = rejectFileArguments
 	addPolicyFileFlag(cmd, &o.policy, "policy", "")
 	cmd.Flags().Lookup("policy").Usage += " (default with --cluster: the policy in force)"
 	cmd.Flags().StringVar(&o.releaseNamespace, "release-namespace", "",
 		"namespace of the installation with the policy in force (default: found by its labels)")
 	o.input.addFlags(cmd)
-	addChoiceFlag(cmd, &o.vet.output, "output", "o", "output format", outputText, outputJSON, outputSARIF)
-	severities := []string{string(vet.Error), string(vet.Warning), string(vet.Info), failOnNever}
-	addChoiceFlag(cmd, &o.vet.failOn, "fail-on", "", "lowest severity that causes exit code 1", severities...)
+	o.vet.addReportFlags(cmd)
 	return cmd
 }
 
-func (o policyAuditOptions) audit(cmd *cobra.Command) error {
+func (o *policyAuditOptions) audit(cmd *cobra.Command, _ []string) error {
 	ctx, stdin := cmd.Context(), cmd.InOrStdin()
 	if o.policy == "-" && slices.Contains(o.input.files, "-") {
 		return newUsageError(errors.New("--policy and --filename: only one of them can be standard input; use a file"))
@@ -85,7 +60,9 @@ func (o policyAuditOptions) audit(cmd *cobra.Command) error {
 }
 
 // readPolicy returns the policy of the flag, or the policy in force in the cluster, whose place it prints.
-func (o policyAuditOptions) readPolicy(ctx context.Context, stdin io.Reader, stderr io.Writer) (*policy.Policy, error) {
+func (o *policyAuditOptions) readPolicy(
+	ctx context.Context, stdin io.Reader, stderr io.Writer,
+) (*policy.Policy, error) {
 	if o.policy != "" || !o.input.fromCluster {
 		return requirePolicy("--policy", o.policy, stdin)
 	}

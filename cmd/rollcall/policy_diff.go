@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -18,44 +17,25 @@ type policyDiffOptions struct {
 	output string
 }
 
-const policyDiffLong = `Compare two versions of a policy: print the workloads that only one of them denies, that
-violate other rules, or that get other defaults. The workloads are those of the files,
-or with --cluster those of a cluster, which get no defaults. A CronJob of a file is compared
-by the Job of one run, whose name ends with -00000000.
-
-Exit codes:
-  0  both policies treat all workloads in the same way
-  1  a workload is treated differently
-  2  the command or a policy is invalid, or a document or the cluster cannot be read`
-
 func newPolicyDiffCommand() *cobra.Command {
-	o := policyDiffOptions{output: outputText}
-	cmd := &cobra.Command{
-		Use:   "diff OLD NEW (-f FILE | --cluster)",
-		Short: "Show the workloads that two policies treat differently",
-		Long:  policyDiffLong,
-		Example: `  rollcall policy diff old.yaml new.yaml -f manifests/
-  rollcall policy diff old.yaml new.yaml --cluster -A`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.diff(cmd.Context(), args[0], args[1], cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
+	o := &policyDiffOptions{output: outputText}
+	cmd := newCommand("policy-diff", o.diff)
+	cmd.Args = cobra.ExactArgs(2)
 	o.input.addFlags(cmd)
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON)
 	return cmd
 }
 
-func (o policyDiffOptions) diff(ctx context.Context, oldPath, newPath string, stdin io.Reader, out io.Writer) error {
-	before, err := requirePolicy(oldPath, oldPath, nil)
+func (o *policyDiffOptions) diff(cmd *cobra.Command, args []string) error {
+	before, err := requirePolicy(args[0], args[0], nil)
 	if err != nil {
 		return err
 	}
-	after, err := requirePolicy(newPath, newPath, nil)
+	after, err := requirePolicy(args[1], args[1], nil)
 	if err != nil {
 		return err
 	}
-	docs, err := o.input.read(ctx, stdin)
+	docs, err := o.input.read(cmd.Context(), cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
@@ -69,9 +49,9 @@ func (o policyDiffOptions) diff(ctx context.Context, oldPath, newPath string, st
 	changes := suite.Compare(options, before, after, workloads)
 	if o.output == outputJSON {
 		list := append([]suite.Change{}, changes...) // not null
-		err = printJSON(out, map[string]any{"workloads": len(workloads), "changes": list}, "  ")
+		err = printJSON(cmd.OutOrStdout(), map[string]any{"workloads": len(workloads), "changes": list}, "  ")
 	} else {
-		printChanges(out, len(workloads), changes)
+		printChanges(cmd.OutOrStdout(), len(workloads), changes)
 	}
 	if err == nil && len(changes) > 0 {
 		return errFindings

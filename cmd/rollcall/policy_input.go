@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
-	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/roster/cluster"
 )
 
 // policyInput are the flags for the workloads that a policy judges: files, or a cluster.
@@ -53,7 +53,7 @@ func (i *policyInput) read(ctx context.Context, stdin io.Reader) ([]*manifest.Do
 // readCluster returns the labeled workloads of a namespace, or of all namespaces if it is empty, and the
 // namespaces. Without the permission to read namespaces, no profile that selects labels matches.
 func readCluster(ctx context.Context, client kubernetes.Interface, namespace string) ([]*manifest.Document, error) {
-	workloads, err := inspect.ListWorkloads(ctx, client, namespace)
+	workloads, err := cluster.ListWorkloads(ctx, client, namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -25,32 +25,10 @@ type policyTestOptions struct {
 	output   string
 }
 
-const policyTestLong = `Run test cases for a policy. A file of the kind GangPolicyTest names the policy, and
-its cases name manifests and the expected outcome: whether the webhook admits them, the
-findings, and the values of fields after admission. A case can also contain an update.
-A CronJob is judged by the Job of one run. A directory is searched for files of the kind.
-The command does not contact a cluster.
-
-Every limit, every rule and every locked default needs a gang that satisfies it and a
-gang that violates it. --coverage=false turns this requirement off.
-
-Exit codes:
-  0  all cases pass, and they cover all rules
-  1  a case fails, or a rule is not covered
-  2  the command is invalid, or a file cannot be read`
-
 func newPolicyTestCommand() *cobra.Command {
-	o := policyTestOptions{coverage: true, output: outputText}
-	cmd := &cobra.Command{
-		Use:     "test FILE|DIRECTORY...",
-		Short:   "Run test cases for a policy",
-		Long:    policyTestLong,
-		Example: "  " + programName + " policy test tests/",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.runSuites(args, cmd.OutOrStdout())
-		},
-	}
+	o := &policyTestOptions{coverage: true, output: outputText}
+	cmd := newCommand("policy-test", o.runSuites)
+	cmd.Args = cobra.MinimumNArgs(1)
 	cmd.Flags().BoolVar(&o.coverage, "coverage", true, "failure if a rule has no passing or no failing case")
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON)
 	return cmd
@@ -72,7 +50,7 @@ type coverageResult struct {
 }
 
 // runSuites runs all files and prints the results. The coverage is that of all files of one policy.
-func (o policyTestOptions) runSuites(names []string, out io.Writer) error {
+func (o *policyTestOptions) runSuites(cmd *cobra.Command, names []string) error {
 	paths, err := listSuites(names)
 	if err != nil {
 		return newUsageError(err)
@@ -104,7 +82,7 @@ func (o policyTestOptions) runSuites(names []string, out io.Writer) error {
 		covered[i].outcomes = append(covered[i].outcomes, outcomes...)
 		covered[i].Gaps = suite.Cover(p, covered[i].outcomes)
 	}
-	return o.printSuites(out, results, covered)
+	return o.printSuites(cmd.OutOrStdout(), results, covered)
 }
 
 // newFileReader returns the function that reads the manifests of a case, whose paths are relative to a directory.
@@ -141,21 +119,17 @@ func listSuites(names []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(paths) == 1 && paths[0] == name {
-			suites = append(suites, name)
-			continue
-		}
-		found := false
+		before := len(suites)
 		for _, path := range paths {
 			ok, err := isSuite(path)
 			if err != nil {
 				return nil, err
 			}
-			if ok {
-				suites, found = append(suites, path), true
+			if ok || path == name {
+				suites = append(suites, path)
 			}
 		}
-		if !found {
+		if len(suites) == before {
 			return nil, fmt.Errorf("directory %s has no file of the kind %s", name, suite.Kind)
 		}
 	}
@@ -172,7 +146,7 @@ func isSuite(path string) (bool, error) {
 }
 
 // printSuites prints the results. The error determines the exit code.
-func (o policyTestOptions) printSuites(out io.Writer, results []suiteResult, covered []*coverageResult) error {
+func (o *policyTestOptions) printSuites(out io.Writer, results []suiteResult, covered []*coverageResult) error {
 	cases, failed, gaps := 0, 0, 0
 	for _, r := range results {
 		for _, c := range r.Cases {

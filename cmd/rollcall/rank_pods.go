@@ -23,59 +23,28 @@ type rankOptions struct {
 	runKubectl func(cmd *cobra.Command, args []string) error
 }
 
-const execLong = `Run a command in the pods of ranks. The command finds the pods and runs kubectl exec,
-which must be installed. With one rank, it connects standard input, and the terminal if
-there is one. With several ranks, it runs one after the other, without standard input.
-
-Exit codes:
-  0  the command succeeded in all ranks
-  1  a rank has no running pod, or the command failed in one of several ranks
-  2  the command line is invalid
-With one rank, the exit code is that of kubectl exec.`
-
 func newExecCommand() *cobra.Command {
 	o := rankOptions{runKubectl: runKubectl}
-	cmd := &cobra.Command{
-		Use:   "exec GANG --rank RANKS -- COMMAND",
-		Short: "Run a command in the pods of ranks",
-		Long:  execLong,
-		Example: `  rollcall exec train --rank 3 -- bash
-  rollcall exec train --rank 0-7 -- nvidia-smi`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
-				return newUsageError(fmt.Errorf("%s requires the name of a gang, and a command after --", cmd.CommandPath()))
-			}
-			return o.run(cmd, args, o.exec)
-		},
-	}
+	cmd := newCommand("exec", func(cmd *cobra.Command, args []string) error {
+		if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
+			return newUsageError(fmt.Errorf("%s requires the name of a gang, and a command after --", cmd.CommandPath()))
+		}
+		return o.run(cmd, args, o.exec)
+	})
 	o.addFlags(cmd, "ranks and ranges of ranks, such as 3 or 0,8-15", "")
 	cmd.Flags().StringVarP(&o.container, "container", "c", "",
 		"name of the container (default: the first training container)")
 	return cmd
 }
 
-const portForwardLong = `Forward local ports to the pod of a rank. The command finds the pod and runs kubectl
-port-forward, which must be installed. A restart of the gang ends it.
-
-Exit codes:
-  1  the rank has no running pod
-  2  the command line is invalid
-Otherwise, the exit code is that of kubectl port-forward.`
-
 func newPortForwardCommand() *cobra.Command {
 	o := rankOptions{runKubectl: runKubectl}
-	cmd := &cobra.Command{
-		Use:     "port-forward GANG [--rank RANK] [LOCAL:]PORT...",
-		Short:   "Forward local ports to the pod of a rank",
-		Long:    portForwardLong,
-		Example: "  " + programName + " port-forward train --rank 3 8080:80",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return newUsageError(fmt.Errorf("%s requires the name of a gang and a port", cmd.CommandPath()))
-			}
-			return o.run(cmd, args, o.forwardPorts)
-		},
-	}
+	cmd := newCommand("port-forward", func(cmd *cobra.Command, args []string) error {
+		if len(args) < 2 {
+			return newUsageError(fmt.Errorf("%s requires the name of a gang and a port", cmd.CommandPath()))
+		}
+		return o.run(cmd, args, o.forwardPorts)
+	})
 	o.addFlags(cmd, "rank", "0")
 	return cmd
 }
@@ -158,21 +127,13 @@ func (o *rankOptions) forwardPorts(cmd *cobra.Command, g inspect.Gang, ranks []i
 
 // selectPods returns the selected ranks of a gang. The error reports a rank without a running pod.
 func selectPods(g inspect.Gang, selected ranges.Set) ([]inspect.Rank, error) {
-	var ranks []inspect.Rank
-	for _, rank := range g.Ranks {
-		switch {
-		case !selected.Contains(rank.Rank):
-		case rank.Object == nil || rank.Node == "":
+	ranks, err := selectRanks(g, selected)
+	for _, rank := range ranks {
+		if rank.Object == nil || rank.Node == "" {
 			return nil, fmt.Errorf("rank %d of gang %s has no running pod: %s", rank.Rank, g.Name, missingLogReason(rank, ""))
-		default:
-			ranks = append(ranks, rank)
 		}
 	}
-	if len(ranks) == 0 {
-		return nil, fmt.Errorf("--rank: gang %s has %d ranks, numbered from 0; it does not have rank %s",
-			g.Name, len(g.Ranks), selected)
-	}
-	return ranks, nil
+	return ranks, err
 }
 
 // defaultContainer returns the first container in which a rank trains.

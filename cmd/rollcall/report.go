@@ -27,45 +27,19 @@ type reportOptions struct {
 	clock   clock.PassiveClock
 }
 
-const reportLong = `Write a report about one gang as an HTML page: its phase, how long it did what, its
-attempts, the first failure, its ranks and nodes, what admission added and why, the
-findings of vet, and Events. The page needs no other files and no scripts.
-
-The cluster keeps only the status of the gang, the pods of the last attempt, and the
-Events of the last hour by default. So write the report before the gang is deleted. It
-contains the last words of the failed program, names, and values of variables that
-Rollcall added. Read it before you send it to somebody else.
-
-The command needs permission to list Jobs, StatefulSets and pods. The report contains
-Events if you are allowed to list them. If the gang has the annotation progress-pattern
-and still runs, the command reads the end of the log of rank 0, and the report contains the
-step and the time that is left.
-
-Exit codes:
-  0  the report was written, whether the gang succeeded or not
-  1  the gang does not exist, or the report could not be written
-  2  the command is invalid`
-
 func newReportCommand() *cobra.Command {
 	o := reportOptions{clock: clock.RealClock{}}
-	cmd := &cobra.Command{
-		Use:   "report GANG -o FILE",
-		Short: "Write a report about a gang as an HTML page",
-		Long:  reportLong,
-		Example: `  rollcall report train -o report.html
-  rollcall report train --namespace team -o - | gzip > report.html.gz`,
-		Args: requireOneArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.output == "" {
-				return newUsageError(errors.New("--output: required; use a file such as report.html, or - for standard output"))
-			}
-			reader, err := o.cluster.newReader()
-			if err != nil {
-				return err
-			}
-			return o.report(cmd.Context(), reader, args[0], cmd.OutOrStdout())
-		},
-	}
+	cmd := newCommand("report", func(cmd *cobra.Command, args []string) error {
+		if o.output == "" {
+			return newUsageError(errors.New("--output: required; use a file such as report.html, or - for standard output"))
+		}
+		reader, err := o.cluster.newReader()
+		if err != nil {
+			return err
+		}
+		return o.report(cmd.Context(), reader, args[0], cmd.OutOrStdout())
+	})
+	cmd.Args = requireOneArgument
 	cmd.ValidArgsFunction = o.cluster.completeGang
 	o.cluster.addFlags(cmd)
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "file of the report, or - for standard output")
@@ -80,7 +54,7 @@ func (o *reportOptions) report(ctx context.Context, reader inspect.Reader, name 
 	if err != nil {
 		return err
 	}
-	reader.AddProgress(ctx, &g)
+	reader.AddDetails(ctx, &g)
 	page := inspect.Page{Gang: g, Now: o.clock.Now(), Version: buildinfo.Version()}
 	var docs []*manifest.Document
 	for _, m := range g.Members {

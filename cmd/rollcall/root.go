@@ -1,42 +1,39 @@
 package main
 
 import (
+	"embed"
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/buildinfo"
 )
 
-const rootLong = `Check and convert the manifests of distributed training gangs, and inspect gangs
-in a cluster.
+//go:embed help/*.txt
+var helpTexts embed.FS
 
-inject, diff, explain, vet, migrate and frameworks run the engine of Rollcall's
-admission webhook without a cluster. They show the result before you apply
-anything. policy checks and tests policies for gangs, also without a cluster. With
---from-cluster, migrate reads jobs from a cluster. With --cluster, policy reads gangs,
-and diff compares manifests with objects. explain KIND/NAME explains an object. run
-creates a gang. status, logs and report read gangs from a cluster with your
-permissions. exec and port-forward run kubectl for the pods of ranks. detach ends the
-management of gangs by Rollcall. check verifies an installation.
-
-Exit codes:
-  0  success
-  1  failure
-  2  the command or its input is invalid
-
-The help of each command lists its exit codes.`
+// newCommand returns a command with the texts of help/NAME.txt: the line of usage, the summary, the description with
+// the exit codes, and examples.
+func newCommand(name string, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	text, err := helpTexts.ReadFile("help/" + name + ".txt")
+	if err != nil {
+		panic(err)
+	}
+	usage, rest, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	short, rest, _ := strings.Cut(rest, "\n\n")
+	long, examples, _ := strings.Cut(rest, "\n\nExamples:\n")
+	return &cobra.Command{Use: usage, Short: short, Long: long, Example: examples, RunE: run}
+}
 
 func newRootCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:           programName,
-		Short:         "Check, convert and inspect distributed training gangs",
-		Long:          rootLong,
-		SilenceErrors: true, // main prints the error
-		SilenceUsage:  true, // most errors, such as a denied manifest, are not errors of usage
-		Version:       buildinfo.Version(),
-	}
+	root := newCommand(programName, nil)
+	root.SilenceErrors = true // main prints the error
+	root.SilenceUsage = true  // most errors, such as a denied manifest, are not errors of usage
+	root.Version = buildinfo.Version()
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(newInjectCommand(), newVetCommand(), newMigrateCommand(), newFrameworksCommand(),
 		newStatusCommand(), newLogsCommand(), newDetachCommand(), newPolicyCommand(), newCheckCommand(),
@@ -80,4 +77,63 @@ func requireOneArgument(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s requires a name", cmd.CommandPath())
 	}
 	return allowOneArgument(cmd, args)
+}
+
+// exitUsage is the exit code of an invalid command, and of input that cannot be read.
+const exitUsage = 2
+
+// exitError is an error with an exit code. If its text is empty, the command has already printed
+// the problem, and main prints nothing.
+type exitError struct {
+	error
+	code int
+}
+
+// Unwrap returns the error without the exit code.
+func (e exitError) Unwrap() error { return e.error }
+
+// newUsageError gives an error of the command, its flags or its input the exit code [exitUsage]. It
+// returns nil for nil.
+func newUsageError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exitError{error: err, code: exitUsage}
+}
+
+// exitCode returns the exit code of an error: that of an [exitError] in its chain, or 1.
+func exitCode(err error) int {
+	var e exitError
+	if errors.As(err, &e) {
+		return e.code
+	}
+	return 1
+}
+
+// executeCommand runs the command line. An error that occurs before a command starts, such as an
+// unknown flag, is a usage error.
+func executeCommand(root *cobra.Command) error {
+	rejectUnknownSubcommands(root)
+	started := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	err := root.Execute()
+	if !started {
+		return newUsageError(err)
+	}
+	return err
+}
+
+func newVersionCommand() *cobra.Command {
+	cmd := newCommand("version", func(cmd *cobra.Command, _ []string) error {
+		out := cmd.OutOrStdout()
+		fmt.Fprintf(out, "version:     %s\n", buildinfo.Version())
+		if commit := buildinfo.Commit(); commit != "" {
+			fmt.Fprintf(out, "commit:      %s\n", commit)
+		}
+		fmt.Fprintf(out, "go:          %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		fmt.Fprintf(out, "kubernetes:  %s or newer\n", gang.MinKubernetesVersion)
+		return nil
+	})
+	cmd.Args = cobra.NoArgs
+	return cmd
 }

@@ -3,9 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
@@ -166,6 +169,34 @@ func TestPlugin(t *testing.T) {
 				t.Errorf("output contains %q:\n%s", c.not, out.String())
 			}
 		})
+	}
+}
+
+// TestHelp verifies that each command has a summary and lists its exit codes, and that each text belongs to a command.
+func TestHelp(t *testing.T) {
+	var used []string
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		used = append(used, strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), programName+" "), " ", "-")+".txt")
+		if hasCodes := strings.Contains(cmd.Long, "\nExit codes:\n"); cmd.Short == "" || !hasCodes && cmd.Name() != "policy" {
+			t.Errorf("%s: summary %q and help %q", cmd.CommandPath(), cmd.Short, cmd.Long)
+		}
+		for _, child := range cmd.Commands() {
+			visit(child)
+		}
+	}
+	visit(newRootCommand())
+	slices.Sort(used)
+	entries, err := helpTexts.ReadDir("help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, e := range entries {
+		texts = append(texts, e.Name())
+	}
+	if diff := cmp.Diff(used, texts); diff != "" {
+		t.Errorf("files of the commands, and of the folder (-want +got):\n%s", diff)
 	}
 }
 

@@ -42,41 +42,17 @@ type runOptions struct {
 	program string
 }
 
-const runLong = `Create a gang: an Indexed Job with the framework label. The Job runs the command
-after -- in each pod, or the program of the image without a command.
-
-The command checks the Job as vet does and prints the findings to standard error. It
-creates nothing if a finding is an error, or if no webhook of Rollcall admits the Job.
-
-With --dry-run, it prints the Job that it would create, and does not contact a cluster.
-Save the output as a file to add what has no flag, such as volumes.
-
-Exit codes:
-  0  the Job was created or printed; with --watch, the gang succeeded
-  1  the Job was not created; with --watch, the gang failed
-  2  the command is invalid`
-
 func newRunCommand() *cobra.Command {
 	var o runOptions
-	cmd := &cobra.Command{
-		Use:   "run NAME --framework FRAMEWORK --size PODS --image IMAGE -- COMMAND",
-		Short: "Create a gang from an image and a command",
-		Long:  runLong,
-		Example: strings.ReplaceAll(`  rollcall run train --framework FRAMEWORK --size 4 --gpus 8 \
-    --image registry.example.com/train:1 -- torchrun train.py
-  rollcall run train --framework FRAMEWORK --size 2 --image registry.example.com/train:1 --env LR=0.1 --watch
-  rollcall run train --framework FRAMEWORK --size 4 --image registry.example.com/train:1 --dry-run > job.yaml`,
-			"FRAMEWORK", injectors.Builtin()[0].Framework().Name),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.program = cmd.Root().DisplayName()
-			job, err := o.buildJob(args, cmd.ArgsLenAtDash())
-			if err != nil {
-				return newUsageError(err)
-			}
-			return o.run(cmd.Context(), job, o.cluster.newReader, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
+	cmd := newCommand("run", func(cmd *cobra.Command, args []string) error {
+		o.program = cmd.Root().DisplayName()
+		job, err := o.buildJob(args, cmd.ArgsLenAtDash())
+		if err != nil {
+			return newUsageError(err)
+		}
+		return o.run(cmd.Context(), job, o.cluster.newReader, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	})
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	o.cluster.addFlags(cmd)
 	addChoiceFlag(cmd, &o.framework, "framework", "", "framework", injectors.Builtin().Frameworks().Names()...)
 	f := cmd.Flags()

@@ -28,65 +28,27 @@ type statusOptions struct {
 	clock   clock.PassiveClock
 }
 
-const statusLong = `Show the gangs of a namespace with their phases, restarts and ready ranks.
-
-With a name, show one gang in detail: its members, the state of each rank, why ranks
-are not ready, the first failure, and the latest Events. The name is that of a gang
-or of one of its workloads.
-
-The command needs permission to list Jobs, StatefulSets and pods. It shows Events if
-you are allowed to list them. For a gang with the annotation progress-pattern, it reads
-the end of the log of rank 0, and shows the step and the time that is left.
-
-With --nodes, show the nodes on which gangs failed first within 24 hours, if the hardware
-can be the cause, and which of them a gang avoids. A node is a suspect if gangs of two
-namespaces failed first on it, so suspects require --all-namespaces.
-
-With --watch, the command follows one gang until the gang succeeds or fails, or all
-gangs until you interrupt it. A terminal shows the current state, which changes in
-place at most once a second. Otherwise, the command prints a line for each change.
-With --log-rank, the terminal also shows the last lines of the log of a rank. The command
-reads them every 3 seconds, if you are allowed to read logs.
-
-Exit codes:
-  0  success; with --watch, the gang succeeded
-  1  the gang does not exist, or the command failed; with --watch, the gang failed
-  2  the command is invalid
-  130  the command was interrupted while it showed the state on a terminal
-  143  the command was terminated while it showed the state on a terminal`
-
 func newStatusCommand() *cobra.Command {
 	o := statusOptions{clock: clock.RealClock{}, output: outputText}
 	logRank := int32(0)
-	cmd := &cobra.Command{
-		Use:   "status [GANG]",
-		Short: "Show the gangs of a namespace, or the ranks of one gang",
-		Long:  statusLong,
-		Example: `  rollcall status
-  rollcall status train --watch
-  rollcall status train --watch --log-rank 0
-  rollcall status --watch --all-namespaces
-  rollcall status --nodes --all-namespaces
-  rollcall status train -o json | jq '.ranks[] | select(.state == "failed")'`,
-		Args: allowOneArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name := ""
-			if len(args) == 1 {
-				name = args[0]
-			}
-			if cmd.Flags().Changed("log-rank") {
-				o.logRank = &logRank
-			}
-			if err := o.validateFlags(name); err != nil {
-				return newUsageError(err)
-			}
-			reader, err := o.cluster.newReader()
-			if err != nil {
-				return err
-			}
-			return o.runStatus(cmd.Context(), reader, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
+	cmd := newCommand("status", func(cmd *cobra.Command, args []string) error {
+		name := ""
+		if len(args) == 1 {
+			name = args[0]
+		}
+		if cmd.Flags().Changed("log-rank") {
+			o.logRank = &logRank
+		}
+		if err := o.validateFlags(name); err != nil {
+			return newUsageError(err)
+		}
+		reader, err := o.cluster.newReader()
+		if err != nil {
+			return err
+		}
+		return o.runStatus(cmd.Context(), reader, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	})
+	cmd.Args = allowOneArgument
 	cmd.ValidArgsFunction = o.cluster.completeGang
 	o.cluster.addFlags(cmd)
 	o.cluster.addAllNamespacesFlag(cmd.Flags(), "gangs")
@@ -127,7 +89,7 @@ func (o *statusOptions) runStatus(
 	if err != nil {
 		return err
 	}
-	reader.AddProgress(ctx, &g)
+	reader.AddDetails(ctx, &g)
 	if o.output != outputText {
 		return printObject(stdout, o.output, g)
 	}

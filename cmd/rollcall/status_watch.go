@@ -45,17 +45,16 @@ func (o *statusOptions) watchStatus(ctx context.Context, reader inspect.Reader, 
 // watchGangs calls handle with the gang of a name, or with all gangs if the name is empty, and again after changes. A
 // single gang has Events and its progress. If it failed, the result is an error.
 func watchGangs(ctx context.Context, reader inspect.Reader, name string, handle func([]inspect.Gang) error) error {
-	if name == "" {
-		return reader.WatchGangs(ctx, watchInterval, handle)
-	}
 	var before inspect.Gang
 	var detailsTime time.Time
 	interval := cmp.Or(reader.LogInterval, detailsInterval)
-	return reader.Watch(ctx, name, watchInterval, func(g inspect.Gang) error {
+	return reader.Watch(ctx, name, watchInterval, func(gangs []inspect.Gang) error {
+		if name == "" {
+			return handle(gangs)
+		}
+		g := gangs[0]
 		if g.Phase != before.Phase || g.Restarts != before.Restarts || time.Since(detailsTime) >= interval {
-			reader.AddEvents(ctx, &g)
-			reader.AddProgress(ctx, &g)
-			reader.AddLogTail(ctx, &g)
+			reader.AddDetails(ctx, &g)
 			detailsTime = time.Now()
 		} else {
 			g.Events, g.Progress, g.LogTail, g.Warnings = before.Events, before.Progress, before.LogTail, before.Warnings

@@ -20,7 +20,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/buildinfo"
-	"rollcall.training/internal/inspect"
+	"rollcall.training/internal/roster/cluster"
 )
 
 // Reader observes an installation. It only reads, and creates Jobs as dry runs.
@@ -92,7 +92,7 @@ func (r Reader) Read(ctx context.Context) (Facts, error) {
 		f.MissingPermissions = r.readMissingPermissions(ctx, f)
 	case releases.Err == nil && len(releases.Value) > 1: // Judge asks the user to choose
 	default:
-		workloads, err := inspect.ListWorkloads(ctx, r.Client, metav1.NamespaceAll)
+		workloads, err := cluster.ListWorkloads(ctx, r.Client, metav1.NamespaceAll)
 		f.Workloads = observe(workloads, err)
 		i := r.readInstallation(ctx, f, deployments)
 		f.Installation = &i

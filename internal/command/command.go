@@ -22,13 +22,6 @@ type Command struct {
 	assignments map[string]int
 }
 
-func (c *Command) countAssignments(name string, n int) {
-	if c.assignments == nil {
-		c.assignments = map[string]int{}
-	}
-	c.assignments[name] += n
-}
-
 // Assigns reports whether a script assigns a variable.
 func (c Command) Assigns(name string) bool { return c.assignments[name] > 0 }
 
@@ -98,22 +91,11 @@ func (c *Command) addCall(words []Argument, depth int) {
 	if !ok {
 		return
 	}
-	script, ok := p.shellScript()
-	if !ok {
+	if script, ok := p.shellScript(); !ok {
 		c.Programs = append(c.Programs, p)
-		return
+	} else if depth > 0 {
+		c.addScript(script, depth-1)
 	}
-	if depth == 0 {
-		return
-	}
-	inner := parseScript(script, depth-1)
-	c.Programs = append(c.Programs, inner.Programs...)
-	c.Assignments = append(c.Assignments, inner.Assignments...)
-	for name, n := range inner.assignments {
-		c.countAssignments(name, n)
-	}
-	c.MayRepeat = c.MayRepeat || inner.MayRepeat
-	c.MayBranch = c.MayBranch || inner.MayBranch
 }
 
 var shells = []string{"sh", "bash", "dash", "ash", "ksh", "zsh"}

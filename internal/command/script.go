@@ -6,9 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// parseScript finds the programs and assignments of a script. It returns the zero value if the
-// syntax is invalid.
-func parseScript(script string, depth int) Command {
+// addScript adds the programs and assignments of a script. It adds nothing if the syntax is invalid.
+func (c *Command) addScript(script string, depth int) {
 	// Kubernetes replaces $(VAR) before the shell reads the script. The shell syntax for a variable
 	// makes the parser treat the word as unknown, and not as the output of a command.
 	script = envReference.ReplaceAllStringFunc(script, func(reference string) string {
@@ -16,9 +15,8 @@ func parseScript(script string, depth int) Command {
 	})
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	if err != nil {
-		return Command{}
+		return
 	}
-	var c Command
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.FuncDecl:
@@ -40,7 +38,6 @@ func parseScript(script string, depth int) Command {
 		}
 		return true
 	})
-	return c
 }
 
 func (c *Command) addAssignments(assigns []*syntax.Assign) {
@@ -48,7 +45,10 @@ func (c *Command) addAssignments(assigns []*syntax.Assign) {
 		if a.Name == nil || a.Value == nil {
 			continue
 		}
-		c.countAssignments(a.Name.Value, 1)
+		if c.assignments == nil {
+			c.assignments = map[string]int{}
+		}
+		c.assignments[a.Name.Value]++
 		if w := parseWord(a.Value); w.Known {
 			c.Assignments = append(c.Assignments, Assignment{Name: a.Name.Value, Value: w.Text})
 		}

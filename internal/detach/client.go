@@ -3,6 +3,7 @@ package detach
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/kueue"
+	"rollcall.training/internal/roster/cluster"
 )
 
 // getWorkload reads a workload again. The error is NotFound if it was recreated.
 func (d Detacher) getWorkload(ctx context.Context, w gang.Workload) (gang.Workload, error) {
 	namespace, name := w.Meta().Namespace, w.Meta().Name
-	current, err := inspect.GetWorkload(ctx, d.Client, w.Kind(), namespace, name)
+	current, err := cluster.GetWorkload(ctx, d.Client, w.Kind(), namespace, name)
 	if err != nil {
 		return w, err
 	}
@@ -65,26 +66,15 @@ func (d Detacher) patch(ctx context.Context, before, after gang.Workload, subres
 	return nil
 }
 
-// patchStatus writes the changes of a Job's status.
-func (d Detacher) patchStatus(ctx context.Context, before, after gang.Workload) error {
-	return d.patch(ctx, before, after, "status")
-}
-
 // createPatch returns the difference of two versions of a workload, on the condition that its resource
 // version did not change.
 func createPatch(before, after gang.Workload) ([]byte, error) {
 	base := before.DeepCopy()
 	base.Meta().ResourceVersion = ""
-	from, err := json.Marshal(base.Object())
-	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", before.Meta().Name, err)
-	}
-	to, err := json.Marshal(after.Object())
-	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", before.Meta().Name, err)
-	}
-	patch, err := jsonpatch.CreateMergePatch(from, to)
-	if err != nil {
+	from, fromErr := json.Marshal(base.Object())
+	to, toErr := json.Marshal(after.Object())
+	patch, patchErr := jsonpatch.CreateMergePatch(from, to)
+	if err := errors.Join(fromErr, toErr, patchErr); err != nil {
 		return nil, fmt.Errorf("comparing two versions of %s: %w", before.Meta().Name, err)
 	}
 	return patch, nil

@@ -17,9 +17,9 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/attempt"
-	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/roster"
+	"rollcall.training/internal/roster/cluster"
 )
 
 // FieldManager is the field manager of all writes.
@@ -133,7 +133,7 @@ func (d Detacher) listGroups(ctx context.Context) ([]*group, error) {
 	var groups []*group
 	found := map[string]bool{}
 	for _, namespace := range d.Namespaces {
-		workloads, err := inspect.ListWorkloads(ctx, d.Client, namespace)
+		workloads, err := cluster.ListWorkloads(ctx, d.Client, namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -354,7 +354,7 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 	if !attempt.ResetJobStatus(reset.Job, attempt.HasLabel(reset)) {
 		return nil
 	}
-	if err := d.patchStatus(ctx, w, reset); err != nil {
+	if err := d.patch(ctx, w, reset, "status"); err != nil {
 		return err
 	}
 	return waitError{"its status was reset"}

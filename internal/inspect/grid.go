@@ -27,19 +27,6 @@ const cellsPerBlock = 10
 // minRankDigits is the minimum width of the rank in front of a row.
 const minRankDigits = 5
 
-// gridRow is one line of the grid: consecutive ranks of a member. It is not empty.
-type gridRow []Rank
-
-// commonState returns the state of all ranks of the row. The result is false if they differ.
-func (r gridRow) commonState() (lifecycle.RankState, bool) {
-	for _, rank := range r {
-		if rank.State != r[0].State {
-			return "", false
-		}
-	}
-	return r[0].State, true
-}
-
 // gridLine is one line of the grid. If Uniform is not empty, it stands for several rows whose ranks are all in that
 // state, and has no blocks.
 type gridLine struct {
@@ -57,30 +44,33 @@ type cellRun struct {
 // listGridLines returns the lines of the ranks of a member, with one cell for each rank. More than two consecutive rows
 // of one state are one line.
 func listGridLines(ranks []Rank, perRow int) []gridLine {
-	var rows []gridRow
-	for start := 0; start < len(ranks); start += perRow {
-		rows = append(rows, ranks[start:min(start+perRow, len(ranks))])
-	}
+	rows := slices.Collect(slices.Chunk(ranks, perRow))
 	var out []gridLine
-	for i := 0; i < len(rows); {
-		line, n := gridLine{First: rows[i][0].Rank}, countUniformRows(rows[i:])
-		if n <= 2 {
-			n, line.Blocks = 1, rows[i].listBlocks()
-		} else {
-			line.Uniform = rows[i][0].State
+	for run := range splitRuns(rows, commonState) {
+		if state := commonState(run[0]); state != "" && len(run) > 2 {
+			last := run[len(run)-1]
+			out = append(out, gridLine{First: run[0][0].Rank, Last: last[len(last)-1].Rank, Uniform: state})
+			continue
 		}
-		last := rows[i+n-1]
-		line.Last = last[len(last)-1].Rank
-		out = append(out, line)
-		i += n
+		for _, row := range run {
+			out = append(out, gridLine{First: row[0].Rank, Last: row[len(row)-1].Rank, Blocks: listBlocks(row)})
+		}
 	}
 	return out
 }
 
+// commonState returns the state of all ranks of a row; empty if they differ.
+func commonState(row []Rank) lifecycle.RankState {
+	if slices.ContainsFunc(row, func(r Rank) bool { return r.State != row[0].State }) {
+		return ""
+	}
+	return row[0].State
+}
+
 // listBlocks returns the cells of a row in blocks of [cellsPerBlock].
-func (r gridRow) listBlocks() [][]cellRun {
+func listBlocks(row []Rank) [][]cellRun {
 	var blocks [][]cellRun
-	for block := range slices.Chunk(r, cellsPerBlock) {
+	for block := range slices.Chunk(row, cellsPerBlock) {
 		var runs []cellRun
 		for run := range splitRuns(block, func(r Rank) lifecycle.RankState { return r.State }) {
 			state := run[0].State
@@ -144,23 +134,6 @@ func (o PrintOptions) cellsPerRow() int {
 		return 50
 	}
 	return max(1, (o.Width-margin+1)/blockWidth) * cellsPerBlock
-}
-
-// countUniformRows returns the number of rows, from the first, whose ranks are all in the state of
-// the first rank. It returns 1 if the first row has several states.
-func countUniformRows(rows []gridRow) int {
-	state, uniform := rows[0].commonState()
-	if !uniform {
-		return 1
-	}
-	n := 1
-	for n < len(rows) {
-		if other, uniform := rows[n].commonState(); !uniform || other != state {
-			break
-		}
-		n++
-	}
-	return n
 }
 
 // formatLegend returns each cell that occurs, with its state and the number of ranks in that state.

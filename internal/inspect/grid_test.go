@@ -77,7 +77,7 @@ func TestPrintGrid(t *testing.T) {
 }
 
 func TestFormatBlocksColors(t *testing.T) {
-	got := PrintOptions{Color: true}.formatBlocks(gridRow(newRanks("##x")).listBlocks())
+	got := PrintOptions{Color: true}.formatBlocks(listBlocks(newRanks("##x")))
 	if want := "\x1b[32m##\x1b[0m\x1b[31mx\x1b[0m"; got != want {
 		t.Errorf("formatBlocks() = %q, want %q with one color sequence for equal cells", got, want)
 	}

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -17,13 +16,16 @@ import (
 )
 
 // group is a gang of a cluster, with its workloads in the order of their ranks.
-type group struct{ roster.Gang }
+type group struct {
+	roster.Gang
+	sameName []string // warnings about other gangs of the name
+}
 
 // listGroups groups workloads into gangs, sorted by namespace, name and creation time.
 func listGroups(engine *injectors.Engine, workloads []gang.Workload) []group {
 	var out []group
 	for _, g := range roster.ReadGangs(engine, workloads) {
-		out = append(out, group{g})
+		out = append(out, group{Gang: g})
 	}
 	slices.SortFunc(out, func(a, b group) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
@@ -46,7 +48,7 @@ func (g group) hasWorkload(name string) bool {
 	})
 }
 
-// listWarnings describes the workloads that have the name of the gang and are not members.
+// listWarnings describes the workloads and other gangs that have the name of the gang.
 func (g group) listWarnings() []string {
 	var out []string
 	for _, m := range g.EarlierRun {
@@ -56,7 +58,16 @@ func (g group) listWarnings() []string {
 	for _, m := range g.Strangers {
 		out = append(out, m.Spec().String()+" has the name of the gang, but is not a member")
 	}
-	return out
+	return append(out, g.sameName...)
+}
+
+// buildGangs returns gangs without their ranks.
+func buildGangs(groups []group) []Gang {
+	var gangs []Gang
+	for _, g := range groups {
+		gangs = append(gangs, g.buildGang())
+	}
+	return gangs
 }
 
 // buildGang returns the gang without its ranks.
@@ -106,10 +117,9 @@ func (g group) buildGang() Gang {
 }
 
 // buildGangWithRanks returns the gang with its ranks, from pods as addRanks needs them.
-func (g group) buildGangWithRanks(pods []corev1.Pod, warnings []string) Gang {
+func (g group) buildGangWithRanks(pods []corev1.Pod) Gang {
 	out := g.buildGang()
 	out.addRanks(pods)
-	out.Warnings = append(out.Warnings, warnings...)
 	return out
 }
 
@@ -275,27 +285,25 @@ func (m Member) ownsPod(pod *corev1.Pod) bool {
 
 // selectGang returns the gang of the given name, or the gang that has a workload of that name. The
 // name of the only workload of a gang takes precedence, so that every run of a CronJob can be
-// selected. If several gangs have the name, selectGang returns the latest and a warning for each of
+// selected. If several gangs have the name, selectGang returns the latest with a warning for each of
 // the others. The groups must be sorted by name and creation time.
-func selectGang(groups []group, name string) (group, []string, bool) {
+func selectGang(groups []group, name string) (group, bool) {
 	var matches []group
 	for _, g := range groups {
 		hasWorkload := g.hasWorkload(name)
 		if hasWorkload && len(g.Members)+len(g.EarlierRun)+len(g.Strangers) == 1 {
-			return g, nil, true
+			return g, true
 		}
 		if hasWorkload || g.Name == name {
 			matches = append(matches, g)
 		}
 	}
 	if len(matches) == 0 {
-		return group{}, nil, false
+		return group{}, false
 	}
-	last := len(matches) - 1
-	var warnings []string
-	for _, g := range matches[:last] {
-		first := g.Members[0]
-		warnings = append(warnings, fmt.Sprintf("%s %s is another gang with the same name", first.Kind(), first.Meta().Name))
+	last := matches[len(matches)-1]
+	for _, g := range matches[:len(matches)-1] {
+		last.sameName = append(last.sameName, g.Members[0].Spec().String()+" is another gang with the same name")
 	}
-	return matches[last], warnings, true
+	return last, true
 }

@@ -59,7 +59,7 @@ func TestAddLogTail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.AddLogTail(t.Context(), &g)
+			r.addLogTail(t.Context(), &g)
 			var out strings.Builder
 			printLogTail(&out, PrintOptions{Width: 40}, g.LogTail)
 			if diff := cmp.Diff(c.want, out.String()); diff != "" {

@@ -13,35 +13,25 @@ import (
 // maxNotReadyRows is the maximum number of rows in the table of ranks that are not ready.
 const maxNotReadyRows = 15
 
-// notReadyGroup is one row of that table: ranks of one member that are not ready for one reason.
-type notReadyGroup struct {
-	state  lifecycle.RankState
-	reason string
-	ranks  []Rank
-}
+// rankGroup is one row of that table: ranks of one member that are not ready for one reason. It is not empty.
+type rankGroup []Rank
 
 // groupNotReady groups the ranks that are neither ready nor succeeded by member, state and reason.
 // The groups are in the order of their first ranks.
-func groupNotReady(ranks []Rank) []notReadyGroup {
-	type key struct {
-		member string
-		state  lifecycle.RankState
-		reason string
-	}
-	var groups []notReadyGroup
-	indexes := map[key]int{}
+func groupNotReady(ranks []Rank) []rankGroup {
+	var groups []rankGroup
+	indexes := map[Rank]int{} // by what a group has in common
 	for _, rank := range ranks {
 		if rank.State == lifecycle.RankReady || rank.State == lifecycle.RankSucceeded {
 			continue
 		}
-		k := key{member: rank.Member, state: rank.State, reason: rank.Reason}
-		i, ok := indexes[k]
+		common := Rank{Member: rank.Member, State: rank.State, Reason: rank.Reason}
+		i, ok := indexes[common]
 		if !ok {
-			i = len(groups)
-			indexes[k] = i
-			groups = append(groups, notReadyGroup{state: rank.State, reason: rank.Reason})
+			i, indexes[common] = len(groups), len(groups)
+			groups = append(groups, nil)
 		}
-		groups[i].ranks = append(groups[i].ranks, rank)
+		groups[i] = append(groups[i], rank)
 	}
 	return groups
 }
@@ -55,7 +45,7 @@ func printNotReady(out io.Writer, o PrintOptions, ranks []Rank) {
 	rows := [][]string{{"RANK", "STATE", "POD", "NODE", "REASON"}}
 	for _, g := range groups[:min(len(groups), maxNotReadyRows)] {
 		rows = append(rows, []string{
-			g.formatRanks(), string(g.state), g.formatPods(), g.formatNodes(), joinLines(g.reason),
+			g.formatRanks(), string(g[0].State), g.formatPods(), g.formatNodes(), joinLines(g[0].Reason),
 		})
 	}
 	fmt.Fprintln(out)
@@ -66,9 +56,9 @@ func printNotReady(out io.Writer, o PrintOptions, ranks []Rank) {
 }
 
 // formatRanks returns the first ranges of the ranks, followed by their number if there are several.
-func (g notReadyGroup) formatRanks() string {
+func (g rankGroup) formatRanks() string {
 	var ranks []int32
-	for _, rank := range g.ranks {
+	for _, rank := range g {
 		ranks = append(ranks, rank.Rank)
 	}
 	const limit = 4 // so that the text fits in a line
@@ -84,21 +74,21 @@ func (g notReadyGroup) formatRanks() string {
 }
 
 // formatPods returns the name of the first pod and the number of the others.
-func (g notReadyGroup) formatPods() string {
-	first := g.ranks[0].Pod
+func (g rankGroup) formatPods() string {
+	first := g[0].Pod
 	if first == "" {
 		return "-"
 	}
-	if n := len(g.ranks); n > 1 {
-		return fmt.Sprintf("%s +%d", first, n-1)
+	if len(g) > 1 {
+		return fmt.Sprintf("%s +%d", first, len(g)-1)
 	}
 	return first
 }
 
 // formatNodes returns the names of up to two nodes, or the number of nodes if there are more.
-func (g notReadyGroup) formatNodes() string {
+func (g rankGroup) formatNodes() string {
 	var names []string
-	for _, rank := range g.ranks {
+	for _, rank := range g {
 		if rank.Node != "" && !slices.Contains(names, rank.Node) {
 			names = append(names, rank.Node)
 		}

@@ -246,7 +246,7 @@ func (p Page) Nodes() rows[pageNode] {
 	}
 	var all []pageNode
 	for name, own := range byName {
-		node := pageNode{Name: name, Ranks: notReadyGroup{ranks: own}.formatRanks(), Counts: countStates(own)}
+		node := pageNode{Name: name, Ranks: rankGroup(own).formatRanks(), Counts: countStates(own)}
 		for _, count := range node.Counts {
 			if count.State == lifecycle.RankFailed {
 				node.failed = count.Ranks

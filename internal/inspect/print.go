@@ -180,16 +180,11 @@ func printRanks(out io.Writer, o PrintOptions, g Gang) {
 		return
 	}
 	fmt.Fprintf(out, "\n%s\n", formatLegend(o, g.Ranks))
-	for i := 0; i < len(g.Ranks); {
-		j := i
-		for j < len(g.Ranks) && g.Ranks[j].Member == g.Ranks[i].Member {
-			j++
-		}
+	for own := range splitRuns(g.Ranks, func(r Rank) string { return r.Member }) {
 		if len(g.Members) > 1 {
-			fmt.Fprintf(out, "  %s\n", cmp.Or(g.Ranks[i].Role, g.Ranks[i].Member))
+			fmt.Fprintf(out, "  %s\n", cmp.Or(own[0].Role, own[0].Member))
 		}
-		printGrid(out, o, g.Ranks[i:j])
-		i = j
+		printGrid(out, o, own)
 	}
 }
 

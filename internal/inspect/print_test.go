@@ -254,7 +254,7 @@ func TestFormatMessage(t *testing.T) {
 			job.Annotations[gang.AnnotationStatus], job.Labels[gang.LabelPhase] = text, string(lifecycle.Running)
 			w := roster.ReadMember(newEngine(), gang.Workload{Job: job})
 			w.Result.Gang.Elastic, w.Result.Gang.Framework.ElasticRole = c.elastic, w.Result.Gang.Role
-			g := group{roster.Gang{Roster: roster.Roster[roster.Member]{Members: []roster.Member{w}}}}.buildGang()
+			g := group{Gang: roster.Gang{Roster: roster.Roster[roster.Member]{Members: []roster.Member{w}}}}.buildGang()
 			g.Ready, g.Succeeded = c.ready, c.succeeded
 			if got := g.formatMessage(); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)

@@ -108,7 +108,7 @@ func TestAddProgress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.AddProgress(t.Context(), &g)
+			r.addProgress(t.Context(), &g)
 			if diff := cmp.Diff(c.want, g.Progress); diff != "" {
 				t.Errorf("progress (-want +got):\n%s", diff)
 			}
@@ -146,7 +146,7 @@ func TestWatchRepeats(t *testing.T) {
 	r := newReader(newLogClient(nil, nil, job, newPod(job, 0, readyStatus)))
 	r.LogInterval = time.Millisecond
 	calls := 0
-	err := r.Watch(t.Context(), "train", time.Millisecond, func(Gang) error {
+	err := r.Watch(t.Context(), "train", time.Millisecond, func([]Gang) error {
 		if calls++; calls == 5 { // more than the informers cause
 			return ErrDeleted
 		}

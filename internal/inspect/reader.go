@@ -15,6 +15,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/roster/cluster"
 )
 
 // defaultMaxEvents is the default of [Reader.MaxEvents].
@@ -35,47 +36,31 @@ type Reader struct {
 	// Engine parses workloads. It must have the frameworks of the webhook that admitted them.
 	Engine *injectors.Engine
 	// Namespace is the namespace of the gangs. Empty means all namespaces, which only
-	// [Reader.ListGangs] and [Reader.WatchGangs] support.
+	// [Reader.ListGangs], and [Reader.Watch] without a name, support.
 	Namespace string
 	// MaxEvents is the maximum number of Events of a gang. The latest are kept. 0 means 10.
 	MaxEvents int
 	// LogInterval is the time after which [Reader.Watch] repeats its call for a gang whose log shows its progress, and
 	// with LogRank, although nothing else has changed; 0 for never.
 	LogInterval time.Duration
-	// LogRank is the rank whose log [Reader.AddLogTail] reads; nil for none.
+	// LogRank is the rank whose log [Reader.AddDetails] reads; nil for none.
 	LogRank *int32
 }
 
 // ListGangs returns all gangs, ordered by namespace and name. They have no ranks and no Events.
 func (r Reader) ListGangs(ctx context.Context) ([]Gang, error) {
-	workloads, err := ListWorkloads(ctx, r.Client, r.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	var gangs []Gang
-	for _, group := range listGroups(r.Engine, workloads) {
-		gangs = append(gangs, group.buildGang())
-	}
-	return gangs, nil
+	workloads, err := cluster.ListWorkloads(ctx, r.Client, r.Namespace)
+	return buildGangs(listGroups(r.Engine, workloads)), err
 }
 
-// GetGang returns one gang with its ranks and Events. The name is that of the gang or of one of its
-// workloads. If several gangs have the name, GetGang returns the latest and adds a warning.
+// GetGang returns one gang with its ranks. The name is that of the gang or of one of its workloads. If several gangs
+// have the name, GetGang returns the latest and adds a warning.
 func (r Reader) GetGang(ctx context.Context, name string) (Gang, error) {
-	g, err := r.readGang(ctx, name)
-	if err == nil {
-		r.AddEvents(ctx, &g)
-	}
-	return g, err
-}
-
-// readGang returns one gang without its Events.
-func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
-	workloads, err := ListWorkloads(ctx, r.Client, r.Namespace)
+	workloads, err := cluster.ListWorkloads(ctx, r.Client, r.Namespace)
 	if err != nil {
 		return Gang{}, err
 	}
-	group, warnings, ok := selectGang(listGroups(r.Engine, workloads), name)
+	group, ok := selectGang(listGroups(r.Engine, workloads), name)
 	if !ok {
 		return Gang{}, r.newNotFoundError(workloads, name)
 	}
@@ -84,7 +69,7 @@ func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
 	if err != nil {
 		return Gang{}, fmt.Errorf("listing pods of gang %s: %w", group.Name, err)
 	}
-	return group.buildGangWithRanks(pods.Items, warnings), nil
+	return group.buildGangWithRanks(pods.Items), nil
 }
 
 // newNotFoundError returns the error for a gang that does not exist. It names the gangs of the namespace.
@@ -103,50 +88,19 @@ func (r Reader) newNotFoundError(workloads []gang.Workload, name string) error {
 		name, r.Namespace, gang.SummarizeNames(others, 10))
 }
 
-// ListWorkloads returns the Jobs and StatefulSets with the framework label in a namespace. An empty
-// namespace means all namespaces.
-func ListWorkloads(ctx context.Context, client kubernetes.Interface, namespace string) ([]gang.Workload, error) {
-	labeled := metav1.ListOptions{LabelSelector: gang.LabelFramework}
-	jobs, err := client.BatchV1().Jobs(namespace).List(ctx, labeled)
-	if err != nil {
-		return nil, fmt.Errorf("listing Jobs: %w", err)
-	}
-	statefulSets, err := client.AppsV1().StatefulSets(namespace).List(ctx, labeled)
-	if err != nil {
-		return nil, fmt.Errorf("listing StatefulSets: %w", err)
-	}
-	var workloads []gang.Workload
-	for i := range jobs.Items {
-		workloads = append(workloads, gang.Workload{Job: &jobs.Items[i]})
-	}
-	for i := range statefulSets.Items {
-		workloads = append(workloads, gang.Workload{StatefulSet: &statefulSets.Items[i]})
-	}
-	return workloads, nil
-}
-
-// GetWorkload returns a Job or a StatefulSet of a namespace, with or without the framework label. The error of one that
-// does not exist is NotFound.
-func GetWorkload(
-	ctx context.Context, client kubernetes.Interface, kind gang.Kind, namespace, name string,
-) (w gang.Workload, err error) {
-	if kind == gang.Job {
-		w.Job, err = client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
-	} else {
-		w.StatefulSet, err = client.AppsV1().StatefulSets(namespace).Get(ctx, name, metav1.GetOptions{})
-	}
-	if err != nil {
-		return gang.Workload{}, fmt.Errorf("reading %s %s: %w", kind, name, err)
-	}
-	return w, nil
-}
-
 // podSelector returns the label selector of the pods of a gang.
 func podSelector(gangName string) string { return gang.LabelGang + "=" + gangName }
 
-// AddEvents sets the latest Events of the members. Events only explain the other fields, so
-// AddEvents adds a warning instead of an error if it cannot read them.
-func (r Reader) AddEvents(ctx context.Context, g *Gang) {
+// AddDetails sets the Events, the progress and the end of the log of [Reader.LogRank]. They only explain the other
+// fields, so AddDetails adds a warning instead of an error for what the user must not read.
+func (r Reader) AddDetails(ctx context.Context, g *Gang) {
+	r.addEvents(ctx, g)
+	r.addProgress(ctx, g)
+	r.addLogTail(ctx, g)
+}
+
+// addEvents sets the latest Events of the members.
+func (r Reader) addEvents(ctx context.Context, g *Gang) {
 	var events []Event
 	for _, m := range g.Members {
 		if m.uid == "" { // the workload does not exist
@@ -186,17 +140,10 @@ func convertEvent(e *corev1.Event) Event {
 		Message: e.Message,
 		Count:   e.Count,
 	}
-	times := []time.Time{
-		e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time, e.CreationTimestamp.Time,
-	}
 	if series := e.Series; series != nil {
-		times, out.Count = append([]time.Time{series.LastObservedTime.Time}, times...), series.Count
+		out.Time, out.Count = series.LastObservedTime.Time, series.Count
 	}
-	for _, t := range times {
-		if !t.IsZero() {
-			out.Time = t
-			break
-		}
-	}
+	out.Time = cmp.Or(out.Time,
+		e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time, e.CreationTimestamp.Time)
 	return out
 }

@@ -273,7 +273,7 @@ func TestGangNotFound(t *testing.T) {
 	}
 }
 
-func TestAddEvents(t *testing.T) {
+func TestAddDetails(t *testing.T) {
 	train := newAdmittedJob(t, "train", "pytorch", 1)
 	event := func(reason string, e corev1.Event) *corev1.Event {
 		e.ObjectMeta = metav1.ObjectMeta{Name: reason, Namespace: "team"}
@@ -291,10 +291,8 @@ func TestAddEvents(t *testing.T) {
 		}),
 		event("new", corev1.Event{EventTime: metav1.NewMicroTime(testTime.Add(2 * time.Minute))}),
 		event("legacy", corev1.Event{FirstTimestamp: timeAfter(0), LastTimestamp: timeAfter(time.Minute), Count: 2}))
-	g, err := newReader(client).GetGang(t.Context(), "train")
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := Gang{Members: []Member{{uid: string(train.UID)}}}
+	newReader(client).AddDetails(t.Context(), &g)
 	var got []string
 	for _, e := range g.Events {
 		got = append(got, fmt.Sprintf("%s %s x%d", e.Time.UTC().Format("15:04"), e.Reason, e.Count))
@@ -304,7 +302,7 @@ func TestAddEvents(t *testing.T) {
 	}
 }
 
-func TestGetGangForbidden(t *testing.T) {
+func TestForbidden(t *testing.T) {
 	forbid := func(client *fake.Clientset, verb, resource string) {
 		client.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no rule"))
@@ -312,9 +310,9 @@ func TestGetGangForbidden(t *testing.T) {
 	}
 	client := fake.NewClientset(newAdmittedJob(t, "train", "pytorch", 1))
 	forbid(client, "list", "events")
-	g, err := newReader(client).GetGang(t.Context(), "train")
-	if err != nil || len(g.Warnings) != 1 {
-		t.Errorf("without permission for Events: error %v and warnings %q, want one warning", err, g.Warnings)
+	g := Gang{Members: []Member{{uid: "a"}}}
+	if newReader(client).AddDetails(t.Context(), &g); len(g.Warnings) != 1 {
+		t.Errorf("without permission for Events: warnings %q, want one", g.Warnings)
 	}
 	forbid(client, "list", "pods")
 	if _, err := newReader(client).GetGang(t.Context(), "train"); !apierrors.IsForbidden(err) {

@@ -23,77 +23,65 @@ import (
 // ErrDeleted is returned by [Reader.Watch] if the gang is deleted.
 var ErrDeleted = errors.New("the gang was deleted")
 
-// Watch calls handle with the current gang, and again after each change of its workloads or pods.
-// Two calls are at least interval apart, so several changes can result in one call.
+// Watch calls handle with the gang of a name, and again after each change of its workloads or pods. An empty name
+// means all gangs as [Reader.ListGangs] returns them, and changes of their workloads. Two calls are at least interval
+// apart, so several changes can result in one call.
 //
-// Watch returns nil after it has called handle with a terminal phase. It returns [ErrDeleted] if the
-// gang is deleted, the error of handle, or the cause of the end of ctx. Watch does not observe
-// Events, because they report nothing that the workloads and pods do not show. To read Events, use
-// [Reader.AddEvents].
-func (r Reader) Watch(ctx context.Context, name string, interval time.Duration, handle func(Gang) error) error {
-	// A list request returns a clearer error than a watch, for example if the gang does not exist.
-	g, err := r.readGang(ctx, name)
-	if err != nil {
-		return err
-	}
-	if len(g.Members) == 1 {
-		name = g.Members[0].Name // excludes later runs of a CronJob, which have the same gang name
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	w := r.startWatch(ctx, cancel, g.Name)
-	if !cache.WaitForCacheSync(ctx.Done(), w.jobs.HasSynced, w.statefulSets.HasSynced, w.pods.HasSynced) {
-		return fmt.Errorf("watching gang %s: %w", name, context.Cause(ctx))
-	}
-	for {
-		g, ok := w.readGang(name)
-		if !ok {
-			return fmt.Errorf("watching gang %s: %w", name, ErrDeleted)
-		}
-		if err := handle(g); err != nil {
+// Watch returns nil after it has called handle with a terminal phase of the gang of the name. It returns [ErrDeleted]
+// if that gang is deleted, the error of handle, or the cause of the end of ctx. Watch does not observe Events, because
+// they report nothing that the workloads and pods do not show. To read Events, use [Reader.AddDetails].
+func (r Reader) Watch(ctx context.Context, name string, interval time.Duration, handle func([]Gang) error) error {
+	podGang, subject := "", "gangs"
+	if name == "" {
+		// A list request returns a clearer error than a watch, for example if the API server does not answer.
+		if _, err := r.ListGangs(ctx); err != nil {
 			return err
 		}
-		if g.Phase.Terminal() {
-			return nil
+	} else {
+		g, err := r.GetGang(ctx, name)
+		if err != nil {
+			return err
 		}
-		var repeat <-chan time.Time
-		if _, ok := g.findProgressLog(); (ok || r.LogRank != nil) && r.LogInterval > 0 {
-			repeat = time.After(r.LogInterval)
+		if len(g.Members) == 1 {
+			name = g.Members[0].Name // excludes later runs of a CronJob, which have the same gang name
 		}
-		if !w.waitForChange(ctx, interval, repeat) {
-			return fmt.Errorf("watching gang %s: %w", name, context.Cause(ctx))
-		}
-	}
-}
-
-// WatchGangs calls handle with all gangs as [Reader.ListGangs] returns them, and again after each change of a workload.
-// Two calls are at least interval apart. It returns the error of handle, or the cause of the end of ctx.
-func (r Reader) WatchGangs(ctx context.Context, interval time.Duration, handle func([]Gang) error) error {
-	// A list request returns a clearer error than a watch, for example if the API server does not answer.
-	if _, err := r.ListGangs(ctx); err != nil {
-		return err
+		podGang, subject = g.Name, "gang "+name
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := r.startWatch(ctx, cancel, "")
-	isOpen := cache.WaitForCacheSync(ctx.Done(), w.jobs.HasSynced, w.statefulSets.HasSynced)
-	for isOpen {
-		var gangs []Gang
-		for _, group := range listGroups(w.engine, w.listWorkloads()) {
-			gangs = append(gangs, group.buildGang())
+	w := r.startWatch(ctx, cancel, podGang)
+	for isOpen := cache.WaitForCacheSync(ctx.Done(), w.synced...); isOpen; {
+		gangs := w.readGangs(name)
+		if name != "" && len(gangs) == 0 {
+			return fmt.Errorf("watching %s: %w", subject, ErrDeleted)
 		}
 		if err := handle(gangs); err != nil {
 			return err
 		}
-		isOpen = w.waitForChange(ctx, interval, nil)
+		if name != "" && gangs[0].Phase.Terminal() {
+			return nil
+		}
+		isOpen = w.waitForChange(ctx, interval, r.repeatAfter(gangs))
 	}
-	return fmt.Errorf("watching gangs: %w", context.Cause(ctx))
+	return fmt.Errorf("watching %s: %w", subject, context.Cause(ctx))
+}
+
+// repeatAfter returns a channel with a value when a gang whose log is read must be handled again. It is nil for others.
+func (r Reader) repeatAfter(gangs []Gang) <-chan time.Time {
+	if r.LogInterval == 0 || len(gangs) != 1 {
+		return nil
+	}
+	if _, ok := gangs[0].findProgressLog(); !ok && r.LogRank == nil {
+		return nil
+	}
+	return time.After(r.LogInterval)
 }
 
 // gangWatch caches the workloads of a namespace and the pods of one gang. The informer of pods is nil without a gang.
 type gangWatch struct {
 	engine                   *injectors.Engine
 	jobs, statefulSets, pods cache.SharedIndexInformer
+	synced                   []cache.InformerSynced // of all informers
 	// changed has capacity 1. It holds a token if a cache has changed since the last waitForChange.
 	changed chan struct{}
 }
@@ -108,12 +96,11 @@ func (w *gangWatch) waitForChange(ctx context.Context, interval time.Duration, r
 	}
 	select {
 	case <-w.changed:
-		return true
 	case <-repeat:
-		return true
 	case <-ctx.Done():
 		return false
 	}
+	return true
 }
 
 // startWatch starts the informers. They run until ctx ends. Without the name of a gang, they do not include pods.
@@ -160,6 +147,7 @@ func (w *gangWatch) startInformer(
 			cancel(err)
 		}
 	})
+	w.synced = append(w.synced, informer.HasSynced)
 	go informer.RunWithContext(ctx)
 }
 
@@ -175,15 +163,20 @@ func (w *gangWatch) listWorkloads() []gang.Workload {
 	return workloads
 }
 
-// readGang returns the gang from the caches. The result is false if the gang does not exist.
-func (w *gangWatch) readGang(name string) (Gang, bool) {
-	group, warnings, ok := selectGang(listGroups(w.engine, w.listWorkloads()), name)
+// readGangs returns the gang of a name with its ranks, or nil if it does not exist. It returns all gangs if the name is
+// empty.
+func (w *gangWatch) readGangs(name string) []Gang {
+	groups := listGroups(w.engine, w.listWorkloads())
+	if name == "" {
+		return buildGangs(groups)
+	}
+	group, ok := selectGang(groups, name)
 	if !ok {
-		return Gang{}, false
+		return nil
 	}
 	var pods []corev1.Pod
 	for _, object := range w.pods.GetStore().List() {
 		pods = append(pods, *object.(*corev1.Pod))
 	}
-	return group.buildGangWithRanks(pods, warnings), true
+	return []Gang{group.buildGangWithRanks(pods)}
 }

@@ -40,8 +40,8 @@ func TestWatch(t *testing.T) {
 		},
 	}
 	var got []string
-	err := newReader(client).Watch(ctx, "train", time.Millisecond, func(g Gang) error {
-		current := string(g.Phase) + " " + summarizeGang(g).Cells
+	err := newReader(client).Watch(ctx, "train", time.Millisecond, func(gangs []Gang) error {
+		current := string(gangs[0].Phase) + " " + summarizeGang(gangs[0]).Cells
 		if len(got) > 0 && got[len(got)-1] == current {
 			return nil
 		}
@@ -81,7 +81,7 @@ func TestWatchEnds(t *testing.T) {
 			client := fake.NewClientset(newAdmittedJob(t, "train", "pytorch", 2))
 			ctx, cancel := context.WithTimeout(t.Context(), watchTimeout)
 			defer cancel()
-			err := newReader(client).Watch(ctx, "train", time.Millisecond, func(Gang) error {
+			err := newReader(client).Watch(ctx, "train", time.Millisecond, func([]Gang) error {
 				return c.handle(ctx, client)
 			})
 			if !c.isError(err) {
@@ -99,7 +99,7 @@ func TestWatchForbidden(t *testing.T) {
 	client.PrependWatchReactor("pods", clienttesting.DefaultWatchReactor(nil, forbidden))
 	ctx, cancel := context.WithTimeout(t.Context(), watchTimeout)
 	defer cancel()
-	err := newReader(client).Watch(ctx, "train", time.Millisecond, func(Gang) error { return nil })
+	err := newReader(client).Watch(ctx, "train", time.Millisecond, func([]Gang) error { return nil })
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("Watch() = %v, want Forbidden", err)
 	}

@@ -4,11 +4,16 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/manifest/typeerror"
 )
 
 // Object is one Kubernetes object of a document: the document itself, or an item of a list.
@@ -33,30 +38,8 @@ type Object struct {
 // Objects returns the objects of the document in their order, including items of lists. It omits
 // objects without a kind.
 func (d *Document) Objects() []Object {
-	var objects []Object
-	for _, object := range d.rawObjects() {
-		if object.kind == "" {
-			continue
-		}
-		var head struct {
-			APIVersion any `json:"apiVersion"`
-			Metadata   any `json:"metadata"`
-		}
-		_ = json.Unmarshal(object.text, &head) // rawObjects yields only valid JSON mappings
-		meta, _ := head.Metadata.(map[string]any)
-		objects = append(objects, Object{
-			Document:    d,
-			APIVersion:  stringOrEmpty(head.APIVersion),
-			Kind:        object.kind,
-			Namespace:   stringOrEmpty(meta["namespace"]),
-			Name:        stringOrEmpty(meta["name"]),
-			Labels:      stringMap(meta["labels"]),
-			Annotations: stringMap(meta["annotations"]),
-			JSON:        object.text,
-			jsonPointer: object.pointer,
-		})
-	}
-	return objects
+	all := listObjects(Object{Document: d, JSON: d.jsonText})
+	return slices.DeleteFunc(all, func(o Object) bool { return o.Kind == "" })
 }
 
 // ListObjects returns the objects of all documents in their order.
@@ -114,19 +97,7 @@ func (o Object) DecodeWorkload() (w gang.Workload, unknown []string, ok bool, er
 // DecodeStrict decodes the object like [Object.Decode]. unknown are the paths of the fields that the type does not
 // have. The error is a [json.UnmarshalTypeError] if a value has the wrong type.
 func (o Object) DecodeStrict(into any) (unknown []string, err error) {
-	strictErrs, err := kjson.UnmarshalStrict(o.JSON, into, kjson.DisallowUnknownFields)
-	if err != nil {
-		// The errors of kjson have no exported type, so the error of encoding/json is preferred.
-		discarded := reflect.New(reflect.TypeOf(into).Elem()).Interface()
-		return nil, cmp.Or(json.Unmarshal(o.JSON, discarded), err)
-	}
-	for _, strictErr := range strictErrs {
-		//nolint:errorlint // kjson returns its errors without wrapping them
-		if fieldErr, ok := strictErr.(kjson.FieldError); ok {
-			unknown = append(unknown, fieldErr.FieldPath())
-		}
-	}
-	return unknown, nil
+	return typeerror.Decode(o.JSON, into)
 }
 
 // Decode decodes the object into a Go type with the rules of the API server: the names of fields are
@@ -147,4 +118,158 @@ func newWorkload(kind, apiVersion string) (gang.Workload, bool) {
 		return gang.Workload{}, false
 	}
 	return w, true
+}
+
+// listObjects returns the object with the JSON of the argument, or the items of a list instead, including items of
+// nested lists. The kind of the argument is the default for an object without one: the items of a JobList need no type.
+// listObjects omits values that are not mappings, because they are not Kubernetes objects.
+func listObjects(o Object) []Object {
+	var head struct {
+		APIVersion any             `json:"apiVersion"`
+		Kind       string          `json:"kind"`
+		Metadata   any             `json:"metadata"`
+		Items      json.RawMessage `json:"items"`
+	}
+	if json.Unmarshal(o.JSON, &head) != nil {
+		return nil
+	}
+	o.Kind = cmp.Or(head.Kind, o.Kind)
+	itemKind, hasListKind := strings.CutSuffix(o.Kind, "List")
+	var items []json.RawMessage
+	if !hasListKind || json.Unmarshal(head.Items, &items) != nil {
+		meta, _ := head.Metadata.(map[string]any)
+		o.APIVersion = stringOrEmpty(head.APIVersion)
+		o.Namespace, o.Name = stringOrEmpty(meta["namespace"]), stringOrEmpty(meta["name"])
+		o.Labels, o.Annotations = stringMap(meta["labels"]), stringMap(meta["annotations"])
+		return []Object{o}
+	}
+	var objects []Object
+	for i, text := range items {
+		objects = append(objects, listObjects(Object{
+			Document: o.Document, Kind: itemKind, JSON: text, jsonPointer: o.jsonPointer + "/items/" + strconv.Itoa(i),
+		})...)
+	}
+	return objects
+}
+
+// SplitList returns one document for each object of a list, including objects of nested lists. It
+// returns the document itself if the document is not a list, is an empty list, or has no content.
+func (d *Document) SplitList() []*Document {
+	var docs []*Document
+	for _, o := range listObjects(Object{JSON: d.jsonText}) {
+		if o.jsonPointer == "" {
+			return []*Document{d}
+		}
+		docs = append(docs, &Document{
+			Source:    d.Source,
+			Number:    d.Number,
+			StartLine: d.StartLine,
+			jsonText:  setDefaultKind(o.JSON, o.Kind),
+			modified:  true,
+		})
+	}
+	if len(docs) == 0 {
+		return []*Document{d}
+	}
+	return docs
+}
+
+// setDefaultKind sets the kind of an object that has none. It returns the text unchanged if the object
+// has a kind or is not a mapping.
+func setDefaultKind(text []byte, kind string) []byte {
+	var tree map[string]json.RawMessage
+	if json.Unmarshal(text, &tree) != nil || tree["kind"] != nil {
+		return text
+	}
+	tree["kind"], _ = json.Marshal(kind) // neither a string nor decoded JSON fails
+	text, _ = json.Marshal(tree)
+	return text
+}
+
+// JobTemplatePrefix is the path of the Job template in a CronJob, with a final period.
+const JobTemplatePrefix = "spec.jobTemplate."
+
+// cronJobNameSuffix stands for the suffix that the CronJob controller appends to the name of a Job.
+// The suffix is the scheduled time in minutes, which has 8 digits until the year 2160 (getJobName
+// in pkg/controller/cronjob of Kubernetes).
+const cronJobNameSuffix = "-00000000"
+
+// JobOfCronJob returns the Job of one run of a CronJob, in the namespace of the CronJob. It returns o and
+// false if o is not a CronJob or has no valid Job template.
+func (o Object) JobOfCronJob() (Object, bool) {
+	if o.Kind != "CronJob" || o.APIVersion != "batch/v1" {
+		return o, false
+	}
+	var cronJob struct {
+		Spec struct {
+			JobTemplate map[string]any `json:"jobTemplate"`
+		} `json:"spec"`
+	}
+	if o.Decode(&cronJob) != nil || cronJob.Spec.JobTemplate == nil {
+		return o, false
+	}
+	tree := cronJob.Spec.JobTemplate
+	metadata, ok := tree["metadata"].(map[string]any)
+	if !ok {
+		metadata = map[string]any{}
+	}
+	job := o
+	job.Kind, job.Name = "Job", o.Name+cronJobNameSuffix
+	metadata["name"], metadata["namespace"] = job.Name, job.Namespace
+	tree["apiVersion"], tree["kind"], tree["metadata"] = job.APIVersion, job.Kind, metadata
+	text, err := json.Marshal(tree)
+	if err != nil {
+		return o, false
+	}
+	job.Labels, job.Annotations = stringMap(metadata["labels"]), stringMap(metadata["annotations"])
+	job.JSON = text
+	return job, true
+}
+
+// KindCount is the number of objects of one kind.
+type KindCount struct {
+	// Group is the API group of the kind. It is empty for the core group.
+	Group string `json:"group,omitempty"`
+	// Kind is the kind of the objects, such as PyTorchJob.
+	Kind string `json:"kind"`
+	// Count is at least 1.
+	Count int `json:"count"`
+}
+
+// CountKinds counts objects by kind. The result is sorted by kind and group.
+func CountKinds(objects []Object) []KindCount {
+	byKind := map[schema.GroupKind]int{}
+	for _, o := range objects {
+		byKind[schema.GroupKind{Group: o.APIGroup(), Kind: o.Kind}]++
+	}
+	var counts []KindCount
+	for kind, n := range byKind {
+		counts = append(counts, KindCount{Group: kind.Group, Kind: kind.Kind, Count: n})
+	}
+	slices.SortFunc(counts, func(a, b KindCount) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Group, b.Group))
+	})
+	return counts
+}
+
+// APIGroup returns the API group of the object. It is empty for the core group.
+func (o Object) APIGroup() string { return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group }
+
+// String returns the count and the kind, such as "2 PyTorchJobs". It names the API group of a Job
+// that is not a Job of Kubernetes.
+func (c KindCount) String() string {
+	kind := c.Kind
+	switch {
+	case c.Count == 1:
+	case strings.HasSuffix(kind, "s"):
+		kind += "es"
+	case strings.HasSuffix(kind, "y"):
+		kind = strings.TrimSuffix(kind, "y") + "ies"
+	default:
+		kind += "s"
+	}
+	if c.Kind == "Job" && c.Group != batchv1.GroupName {
+		kind += " of " + c.Group
+	}
+	return fmt.Sprintf("%d %s", c.Count, kind)
 }

@@ -198,7 +198,7 @@ func newLineLookup(d *manifest.Document, part, parts int) func(path string) int 
 func (m *migration) migrateObject(
 	o manifest.Object, line func(path string) int,
 ) ([]*manifest.Document, ir.LabelMapping, Report) {
-	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: describeObject(o)}
+	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: DescribeObject(o)}
 	var tree map[string]any
 	renamed, err := m.decode(o, &tree)
 	if report.Warnings = renamed; err != nil {

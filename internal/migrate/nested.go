@@ -84,7 +84,7 @@ func (m *migration) migrateNested(d *manifest.Document) {
 	o := d.Objects()[0]
 	tree := map[string]any{}
 	_ = o.Decode(&tree) // hasNestedJobs decoded it
-	report := Report{Source: d.Source, Document: d.Number, Object: describeObject(o)}
+	report := Report{Source: d.Source, Document: d.Number, Object: DescribeObject(o)}
 	jobs := findNestedJobs(o, tree)
 	for _, n := range jobs {
 		m.migrateNestedJob(d, n, &report)

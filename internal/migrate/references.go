@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/fieldpath"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/kubeflow"
@@ -46,7 +47,7 @@ type objectScan struct {
 func (m Migrator) checkReferences(gangs []migratedGang, o manifest.Object) (Report, bool) {
 	scan := objectScan{gangs: m.selectableGangs(gangs, o), Report: Report{
 		Source: o.Document.Source, Document: o.Document.Number, Passthrough: true,
-		Object: describeObject(o),
+		Object: DescribeObject(o),
 	}}
 	var tree map[string]any
 	if o.Decode(&tree) != nil {
@@ -59,8 +60,8 @@ func (m Migrator) checkReferences(gangs []migratedGang, o manifest.Object) (Repo
 	return scan.Report, len(scan.Entries)+len(scan.Errors) > 0
 }
 
-// describeObject returns kind, namespace and name of an object.
-func describeObject(o manifest.Object) string {
+// DescribeObject returns kind, namespace and name of an object.
+func DescribeObject(o manifest.Object) string {
 	if o.Namespace != "" {
 		return o.Kind + " " + o.Namespace + "/" + o.Name
 	}
@@ -87,15 +88,11 @@ func walkTree(path string, value any, visit func(path string, value any) bool) {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			child := strings.TrimPrefix(path+"."+key, ".")
-			if strings.ContainsAny(key, "./[]") {
-				child = path + "[" + key + "]"
-			}
-			walkTree(child, v[key], visit)
+			walkTree(fieldpath.Child(path, key), v[key], visit)
 		}
 	case []any:
 		for i, item := range v {
-			walkTree(fmt.Sprintf("%s[%d]", path, i), item, visit)
+			walkTree(fieldpath.Item(path, i), item, visit)
 		}
 	}
 }
@@ -312,7 +309,7 @@ func (m *migration) removeServices() {
 		}
 		m.passedThrough = slices.DeleteFunc(m.passedThrough, func(o manifest.Object) bool { return o.Document == d })
 		m.result.Reports = append(m.result.Reports, Report{
-			Source: d.Source, Document: d.Number, Object: describeObject(objects[0]),
+			Source: d.Source, Document: d.Number, Object: DescribeObject(objects[0]),
 			Note: "left out, because Rollcall creates the headless Service of the gang",
 		})
 		return true

@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -77,19 +76,6 @@ func (r *Report) addErrors(errs field.ErrorList, line func(path string) int) {
 		}
 		r.Errors = append(r.Errors, text)
 	}
-}
-
-// WriteJSON writes the reports as a JSON list.
-func WriteJSON(w io.Writer, reports []Report) error {
-	if reports == nil {
-		reports = []Report{}
-	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(reports); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return nil
 }
 
 // WriteText writes the reports for people: first dropped fields, then changed fields, then the

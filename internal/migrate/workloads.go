@@ -37,7 +37,7 @@ func (m *migration) migrateWorkload(o manifest.Object, line func(path string) in
 	var recorder source.Recorder
 	from := source.Object{Kind: o.Kind, Root: recorder.Root(tree), Context: m.newContext(o)}
 	report := Report{
-		Source: o.Document.Source, Document: o.Document.Number, Object: describeObject(o), Warnings: renamed,
+		Source: o.Document.Source, Document: o.Document.Number, Object: DescribeObject(o), Warnings: renamed,
 	}
 	w, _ := gang.NewWorkload(gang.Kind(o.Kind))
 	if !from.Root.Decode(w.Object()) && !o.HasFrameworkLabel() {

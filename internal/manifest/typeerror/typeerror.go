@@ -1,12 +1,17 @@
 package typeerror
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/tidwall/gjson"
+	kjson "sigs.k8s.io/json"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/fieldpath"
@@ -22,8 +27,26 @@ type Mismatch struct {
 	Fix string
 }
 
+// Decode decodes a JSON text into a Kubernetes type with the rules of the API server. unknown are the paths of the
+// fields that the type does not have. The error is a [json.UnmarshalTypeError] if a value has the wrong type.
+func Decode(text []byte, into any) (unknown []string, err error) {
+	strictErrs, err := kjson.UnmarshalStrict(text, into, kjson.DisallowUnknownFields)
+	if err != nil {
+		// The errors of kjson have no exported type, so the error of encoding/json is preferred.
+		discarded := reflect.New(reflect.TypeOf(into).Elem()).Interface()
+		return nil, cmp.Or(json.Unmarshal(text, discarded), err)
+	}
+	for _, strictErr := range strictErrs {
+		//nolint:errorlint // kjson returns its errors without wrapping them
+		if fieldErr, ok := strictErr.(kjson.FieldError); ok {
+			unknown = append(unknown, fieldErr.FieldPath())
+		}
+	}
+	return unknown, nil
+}
+
 // Explain returns the values because of which a JSON text could not be decoded to a Kubernetes type.
-// err is the error of encoding/json. The result is empty if the error has no position and all
+// err is the error of [Decode]. The result is empty if the error has no position and all
 // quantities are valid.
 func Explain(text []byte, err error) []Mismatch {
 	var tree any
@@ -102,4 +125,33 @@ func goTypeName(err *json.UnmarshalTypeError) string {
 	default:
 		return kind
 	}
+}
+
+// PathAtOffset returns the path of the value at a byte offset of a JSON text: the first value that
+// ends at or after the offset, or whose opening bracket does. The offset is that of a
+// [json.UnmarshalTypeError], whose own path does not contain the indexes of list items. If the offset
+// is beyond the text, the path is empty.
+func PathAtOffset(text []byte, offset int64) string {
+	return findPath(gjson.ParseBytes(text), "", int(offset))
+}
+
+// findPath returns the path of the value at an offset within a value that has the given path.
+func findPath(v gjson.Result, path string, offset int) string {
+	if v.Type != gjson.JSON || v.Index+1 >= offset { // the offset follows the opening bracket
+		return path
+	}
+	item := -1
+	v.ForEach(func(key, child gjson.Result) bool {
+		item++
+		switch {
+		case child.Index+len(child.Raw) < offset:
+			return true
+		case v.IsArray():
+			path = findPath(child, fieldpath.Item(path, item), offset)
+		case key.Index+len(key.Raw) < offset: // otherwise, the offset follows the opening brace
+			path = findPath(child, fieldpath.Child(path, key.String()), offset)
+		}
+		return false
+	})
+	return path
 }

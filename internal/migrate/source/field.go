@@ -7,26 +7,22 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/internal/fieldpath"
 )
 
 // Field is a place in a manifest, with or without a value. Reading a Field without a value returns
 // the zero value and records nothing, so readers need not check whether a field exists.
 type Field struct {
-	path     *field.Path
+	path     string
 	value    any
 	recorder *Recorder
 }
 
 // Path returns the path as users write it, or "" for the root.
-func (f Field) Path() string {
-	if f.path == nil {
-		return ""
-	}
-	return f.path.String()
-}
+func (f Field) Path() string { return f.path }
 
 // Recorder returns the Recorder of the manifest.
 func (f Field) Recorder() *Recorder { return f.recorder }
@@ -35,8 +31,7 @@ func (f Field) Recorder() *Recorder { return f.recorder }
 // API server.
 func (f Field) Exists() bool { return f.value != nil }
 
-// Get returns the field of the given name. The path of a name with dots, for example an annotation,
-// has brackets.
+// Get returns the field of the given name.
 func (f Field) Get(name string) Field {
 	f.readObject()
 	return f.childField(name)
@@ -54,15 +49,7 @@ func (f Field) readObject() map[string]any {
 
 // childField returns the field of the given name and does not mark f as read.
 func (f Field) childField(name string) Field {
-	child := Field{recorder: f.recorder}
-	switch {
-	case f.path == nil:
-		child.path = field.NewPath(name)
-	case strings.ContainsAny(name, "./[]"):
-		child.path = f.path.Key(name)
-	default:
-		child.path = f.path.Child(name)
-	}
+	child := Field{path: fieldpath.Child(f.path, name), recorder: f.recorder}
 	if m, ok := f.value.(map[string]any); ok {
 		child.value = m[name]
 	}
@@ -102,7 +89,7 @@ func (f Field) Keys() []string { return slices.Sorted(maps.Keys(f.readObject()))
 // Item returns the element of a list with the given index. It has no value if the list is shorter
 // or f is not a list.
 func (f Field) Item(index int) Field {
-	child := Field{path: f.path.Index(index), recorder: f.recorder}
+	child := Field{path: fieldpath.Item(f.path, index), recorder: f.recorder}
 	if list, ok := f.value.([]any); ok && index >= 0 && index < len(list) {
 		child.value = list[index]
 	}
@@ -126,7 +113,7 @@ func (f Field) listItems() []Field {
 	}
 	out := make([]Field, len(list))
 	for i, v := range list {
-		out[i] = Field{path: f.path.Index(i), value: v, recorder: f.recorder}
+		out[i] = Field{path: fieldpath.Item(f.path, i), value: v, recorder: f.recorder}
 	}
 	return out
 }
@@ -203,11 +190,13 @@ func (f Field) MarkInvalid(detail string) {
 	case map[string]any, []any:
 		value = field.OmitValueType{} // keeps the message on one line
 	}
-	f.recorder.AddError(field.Invalid(f.path, value, detail))
+	f.recorder.AddError(field.Invalid(field.NewPath(f.path), value, detail))
 }
 
 // MarkRequired adds an error about a missing value.
-func (f Field) MarkRequired(detail string) { f.recorder.AddError(field.Required(f.path, detail)) }
+func (f Field) MarkRequired(detail string) {
+	f.recorder.AddError(field.Required(field.NewPath(f.path), detail))
+}
 
 // HasErrors reports whether an error was found anywhere in the manifest so far.
 func (f Field) HasErrors() bool { return len(f.recorder.errors) > 0 }
@@ -343,11 +332,7 @@ func (f Field) CopyValue() any {
 
 func (f Field) reportWrongType(want string) {
 	f.MarkHandled()
-	path := f.path
-	if path == nil {
-		path = field.NewPath("")
-	}
-	err := field.TypeInvalid(path, f.value, "must be "+want)
+	err := field.TypeInvalid(field.NewPath(f.path), f.value, "must be "+want)
 	isSame := func(have *field.Error) bool { return have.Field == err.Field && have.Detail == err.Detail }
 	if !slices.ContainsFunc(f.recorder.errors, isSame) {
 		f.recorder.AddError(err)

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/manifest/typeerror"
@@ -77,7 +75,7 @@ func (r *Recorder) Root(tree map[string]any) Field {
 // AddRoot returns another object that belongs to the manifest, such as a runtime. Its paths start
 // with the given name. [Recorder.ReportAllUnread] includes it.
 func (r *Recorder) AddRoot(name string, tree map[string]any) Field {
-	root := Field{path: field.NewPath(name), value: tree, recorder: r}
+	root := Field{path: name, value: tree, recorder: r}
 	r.extraRoots = append(r.extraRoots, root)
 	return root
 }
@@ -149,15 +147,13 @@ func (f Field) Decode(to any) bool {
 		f.MarkInvalid(err.Error())
 		return false
 	}
-	unknown, err := kjson.UnmarshalStrict(text, to)
+	unknown, err := typeerror.Decode(text, to)
 	if err != nil {
-		f.reportTypeErrors(text, reflect.New(reflect.TypeOf(to).Elem()).Interface(), err)
+		f.reportTypeErrors(text, err)
 		return false
 	}
-	for _, u := range unknown {
-		// The decoder's error has the form: unknown field "spec.name". The API server prunes the field.
-		_, name, _ := strings.Cut(strings.TrimSuffix(u.Error(), `"`), `"`)
-		if f.path != nil && !strings.HasPrefix(name, "[") {
+	for _, name := range unknown { // the API server prunes the fields
+		if f.path != "" && !strings.HasPrefix(name, "[") {
 			name = "." + name
 		}
 		f.recorder.recordEntry(Entry{
@@ -168,10 +164,9 @@ func (f Field) Decode(to any) bool {
 	return true
 }
 
-// reportTypeErrors adds an error for each value that does not fit the type. The decoder's error has
-// no path, so the paths come from a second decoding into fresh, a new value of the type.
-func (f Field) reportTypeErrors(raw []byte, fresh any, err error) {
-	found := typeerror.Explain(raw, json.Unmarshal(raw, fresh))
+// reportTypeErrors adds an error for each value that does not fit the type, by the error of [typeerror.Decode].
+func (f Field) reportTypeErrors(raw []byte, err error) {
+	found := typeerror.Explain(raw, err)
 	if len(found) == 0 {
 		reason := text.JoinLines(strings.TrimPrefix(err.Error(), "json: "))
 		f.MarkInvalid("cannot be decoded: " + text.Shorten(reason, 80+len("…")))

@@ -3,11 +3,11 @@ package trainer
 import (
 	"cmp"
 	"embed"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
@@ -48,22 +48,9 @@ func IsRuntimeKind(kind string) bool {
 // ParseRuntimeRef returns the runtime that a TrainJob, encoded as JSON, names. It returns false if
 // the TrainJob names none.
 func ParseRuntimeRef(text []byte) (kind, name string, ok bool) {
-	var job struct {
-		Spec struct {
-			RuntimeRef struct {
-				Kind string `json:"kind"`
-				Name string `json:"name"`
-			} `json:"runtimeRef"`
-		} `json:"spec"`
-	}
-	if json.Unmarshal(text, &job) != nil || job.Spec.RuntimeRef.Name == "" {
-		return "", "", false
-	}
-	ref := job.Spec.RuntimeRef
-	if ref.Kind == "" {
-		ref.Kind = KindClusterTrainingRuntime
-	}
-	return ref.Kind, ref.Name, true
+	ref := gjson.GetBytes(text, "spec.runtimeRef")
+	name = ref.Get("name").String()
+	return cmp.Or(ref.Get("kind").String(), KindClusterTrainingRuntime), name, name != ""
 }
 
 // Read converts a TrainJob. Errors of the manifest are in the Recorder. The returned error is for a

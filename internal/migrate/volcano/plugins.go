@@ -92,6 +92,13 @@ var knownFlags = map[string]map[string]bool{
 	"ray":            {},
 }
 
+// pluginVars are the variables that the plugin of a framework sets in all containers; only in the launcher if there is
+// one.
+var pluginVars = map[string][]string{
+	pluginPyTorch: {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"}, pluginTensorFlow: {"TF_CONFIG"},
+	pluginMPI: {mpiHostVar},
+}
+
 // parseFlags parses the arguments of a plugin. It records the arguments that Volcano ignores as
 // dropped.
 func parseFlags(plugin string, f source.Field) parsedFlags {

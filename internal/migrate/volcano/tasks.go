@@ -273,18 +273,8 @@ func (r *reader) listPluginVars(role string) []string {
 			names = append(names, hostsVarName(t.name), numVarName(t.name))
 		}
 	}
-	if !r.hasPlugin(r.framework.Name) {
-		return names
-	}
-	switch r.framework.Name {
-	case pluginMPI:
-		if role == gang.RoleLauncher {
-			names = append(names, mpiHostVar)
-		}
-	case pluginPyTorch:
-		names = append(names, "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
-	case pluginTensorFlow:
-		names = append(names, "TF_CONFIG")
+	if r.hasPlugin(r.framework.Name) && (!r.framework.HasLauncher || role == gang.RoleLauncher) {
+		names = append(names, pluginVars[r.framework.Name]...)
 	}
 	return names
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
+	kyaml "sigs.k8s.io/yaml"
 )
 
 // checkAliasSize returns an error if a document has more than maxBytes bytes after its aliases
@@ -61,4 +62,36 @@ func (s aliasSizes) sizeOf(n *yaml.Node) (int, error) {
 	delete(s.inProgress, n)
 	s.computed[n] = size
 	return size, nil
+}
+
+// resolveMergeKeys converts a document to JSON if its mappings override keys that they merge (<<). The
+// strict parser rejects such keys as duplicates. It returns false if the document has no merge keys,
+// or if it has duplicate keys nevertheless. The error of the strict parser is correct then.
+func resolveMergeKeys(raw []byte) ([]byte, bool) {
+	if !bytes.Contains(raw, []byte("<<")) {
+		return nil, false
+	}
+	var tree yaml.Node
+	if yaml.Unmarshal(raw, &tree) != nil || hasDuplicateKey(&tree) {
+		return nil, false
+	}
+	text, err := kyaml.YAMLToJSON(raw)
+	return text, err == nil
+}
+
+// hasDuplicateKey reports whether a mapping contains a key twice.
+func hasDuplicateKey(n *yaml.Node) bool {
+	seen := map[string]bool{}
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.ScalarNode {
+			if seen[child.Value] {
+				return true
+			}
+			seen[child.Value] = true
+		}
+		if hasDuplicateKey(child) {
+			return true
+		}
+	}
+	return false
 }

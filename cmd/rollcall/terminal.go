@@ -4,8 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
+
+	"golang.org/x/term"
+
+	"rollcall.training/internal/text"
 )
 
 // Control sequences of terminals (ECMA-48, and the private modes of xterm).
@@ -115,4 +120,53 @@ func (s *screen) close() {
 		s.isOpen = false
 		fmt.Fprint(s.out, closeScreen)
 	}
+}
+
+// minWrapWidth is the width in characters below which lines are not wrapped.
+const minWrapWidth = 40
+
+// wrapForTerminal returns a writer that wraps long lines if out is a terminal, and out otherwise. Each call of Write
+// must contain complete lines.
+func wrapForTerminal(out io.Writer) io.Writer {
+	width, _, _ := terminalSize(out)
+	if width < minWrapWidth {
+		return out
+	}
+	return lineWrapper{out, width}
+}
+
+// lineWrapper wraps the lines of a text. The rest of a line has the indentation of the line.
+type lineWrapper struct {
+	out   io.Writer
+	width int
+}
+
+func (w lineWrapper) Write(p []byte) (int, error) {
+	var lines strings.Builder
+	for line := range strings.Lines(string(p)) {
+		lines.WriteString(text.Wrap(strings.TrimSuffix(line, "\n"), w.width) + "\n")
+	}
+	if _, err := io.WriteString(w.out, lines.String()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// terminalSize returns the size of a terminal in characters. It returns false if out is not a
+// terminal, and zeros if the terminal does not report its size.
+func terminalSize(out io.Writer) (width, height int, isTerminal bool) {
+	f, isFile := out.(*os.File)
+	if !isFile || !term.IsTerminal(int(f.Fd())) {
+		return 0, 0, false
+	}
+	width, height, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0, 0, true
+	}
+	return width, height, true
+}
+
+// useColor reports whether to print colors. It respects NO_COLOR (https://no-color.org).
+func useColor(isTerminal bool) bool {
+	return isTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
