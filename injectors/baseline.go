@@ -84,7 +84,9 @@ func baselinePlan(g gang.Gang) plan.Plan {
 	p.CompleteWithFirstPod = completesWithFirstPod(g)
 	if s := scheduling.Find(g.Placement.Scheduler); s != nil {
 		s.PlanPods(&p, g.Placement)
-		p.Children.PodGroup = g.OwnPodGroup()
+		if scheduling.HasPodGroups(g.Placement.Scheduler) {
+			p.Children.PodGroup = g.OwnPodGroup()
+		}
 	}
 	addPlacementAnnotations(&p, g)
 	if g.Elastic == nil {
@@ -110,6 +112,7 @@ func baselinePlan(g gang.Gang) plan.Plan {
 // annotations of the workload can change while the gang runs.
 func addPlacementAnnotations(p *plan.Plan, g gang.Gang) {
 	scheduling.PlanTopology(p, g.Placement)
+	scheduling.PlanTaskGroup(p, g)
 	if len(g.RankOrder) > 0 && g.Role == gang.RoleLauncher {
 		p.PodAnnotations = append(p.PodAnnotations,
 			plan.Label{Name: gang.AnnotationRankOrder, Value: strings.Join(g.RankOrder, ",")})

@@ -106,10 +106,10 @@ func (f *schedulerFacts) Start(ctx context.Context) error {
 func (f *schedulerFacts) discover(ctx context.Context) {
 	last, problems := f.problems.Load(), map[gang.Scheduler]string{}
 	for _, name := range gang.Schedulers() {
-		scheduler := scheduling.Find(name)
-		if scheduler == nil {
+		if !scheduling.HasPodGroups(name) {
 			continue
 		}
+		scheduler := scheduling.Find(name)
 		served, err := f.isServed(scheduling.Resource, scheduler.Versions()...)
 		switch {
 		case err != nil:

@@ -225,7 +225,9 @@ func (r *Record) ReadCurrent(w gang.Workload) (map[string]CurrentValue, error) {
 	}
 	pod := newPodTemplate(w.Template())
 	unmodified := r.findUnmodified(pod)
-	unmodified[key{kind: KindLabel, name: gang.LabelAttempt}] = true // each restart changes it
+	for _, name := range []string{gang.LabelAttempt, gang.LabelYuniKornApplication} { // each restart changes them
+		unmodified[key{kind: KindLabel, name: name}] = true
+	}
 	values := make(map[string]CurrentValue, len(r.Values))
 	for text, recorded := range r.Values {
 		if k, isTarget := parseKey(text); isTarget {
