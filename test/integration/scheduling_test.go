@@ -425,8 +425,8 @@ func testPlacedRankCompleted(t *testing.T, s *placement) {
 // the other one none until the first is deleted.
 func testPlacedRandomOrders(t *testing.T, s *placement) {
 	trials := 12
-	if s.scheduler == gang.SchedulerCoscheduling {
-		trials = 4 // it retries a waiting gang every 30 seconds only
+	if s.scheduler == gang.SchedulerCoscheduling || s.scheduler == gang.SchedulerYuniKorn {
+		trials = 4 // a waiting gang needs up to 30 seconds, or some seconds for its placeholders
 	}
 	ns := s.createNamespace(t)
 	for i := range trials { // YuniKorn needs new names

@@ -85,14 +85,13 @@ func testApplicationSuspended(t *testing.T, s *placement) {
 // testReservationTimeout checks that two gangs whose placeholders hold the nodes of each other both run in the end.
 // YuniKorn shares the nodes between the queues of two namespaces, of which each gets a half.
 func testReservationTimeout(t *testing.T, s *placement) {
-	const timeout = "10s"
 	s.setUnschedulable(t, "kwok-2", true)
 	defer s.setUnschedulable(t, "kwok-2", false)
 	running := s.createGang(t, s.createNamespace(t), s.newWorkloads("running")...)
 	running.waitForPhase(lifecycle.Running, 0)
 	var gangs []*testGang
-	for _, name := range []string{"first", "second"} {
-		r := s.createGang(t, s.createNamespace(t), s.newWorkloads(name, gang.AnnotationScheduleTimeout, timeout)...)
+	for _, timeout := range []string{"10s", "30s"} {
+		r := s.createGang(t, s.createNamespace(t), s.newWorkloads("train", gang.AnnotationScheduleTimeout, timeout)...)
 		r.waitForBound(0, placedRanks)
 		gangs = append(gangs, r)
 	}
