@@ -2,12 +2,10 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
@@ -54,8 +52,7 @@ func testApplicationRestart(t *testing.T, s *placement) {
 	second.waitForPhase(lifecycle.Running, 0)
 	first.waitForBound(0, placedRanks)
 	first.checkUnbound()
-	t.Logf("the waiting gang has %d placeholders, %d of them with nodes", s.countPlaceholders(t, ns, false),
-		s.countPlaceholders(t, ns, true))
+	t.Logf("the waiting gang has %d placeholders with nodes", s.countPlaceholders(t, ns))
 	second.deleteGang()
 	first.waitForPhase(lifecycle.Running, 1)
 	first.deleteGang()
@@ -82,62 +79,47 @@ func testApplicationSuspended(t *testing.T, s *placement) {
 	first.deleteGang()
 }
 
-// testReservationTimeout checks that two gangs whose placeholders hold the nodes of each other both run in the end.
-// YuniKorn shares the nodes between the queues of two namespaces, of which each gets a half.
+// testReservationTimeout checks that a gang that holds only half of its nodes gives them back, which is a disruption,
+// and runs later.
 func testReservationTimeout(t *testing.T, s *placement) {
-	s.setUnschedulable(t, "kwok-2", true)
-	defer s.setUnschedulable(t, "kwok-2", false)
-	running := s.createGang(t, s.createNamespace(t), s.newWorkloads("running")...)
-	running.waitForPhase(lifecycle.Running, 0)
-	var gangs []*testGang
-	for _, timeout := range []string{"10s", "30s"} {
-		r := s.createGang(t, s.createNamespace(t), s.newWorkloads("train", gang.AnnotationScheduleTimeout, timeout)...)
-		r.waitForBound(0, placedRanks)
-		gangs = append(gangs, r)
-	}
-	for _, r := range gangs {
-		wait.For(t, "the placeholders", func(context.Context) error {
-			if n := s.countPlaceholders(t, r.ns, false); n != placedRanks {
-				return fmt.Errorf("%d exist", n)
-			}
-			return nil
-		})
-	}
-	running.deleteGang()
-	var winner, other *testGang
-	wait.ForAtMost(t, 2*time.Minute, "one gang to have all of its nodes", func(ctx context.Context) error {
-		t.Logf("placeholders with nodes: %d and %d",
-			s.countPlaceholders(t, gangs[0].ns, true), s.countPlaceholders(t, gangs[1].ns, true))
-		for i, r := range gangs {
-			if bound, _, err := r.countBound(ctx); err != nil || bound == placedRanks {
-				winner, other = r, gangs[1-i]
-				return err
-			}
+	setUnschedulable := func(unschedulable bool) {
+		for _, node := range []string{"kwok-1", "kwok-2"} {
+			s.setUnschedulable(t, node, unschedulable)
 		}
-		return errors.New("both wait")
-	})
-	winner.deleteGang()
-	var status lifecycle.Status
-	wait.ForAtMost(t, 2*time.Minute, "the other gang to run", func(ctx context.Context) error {
-		all, err := other.getWorkloads(ctx)
-		if err != nil {
-			return err
-		}
-		if status = lifecycle.ReadStatus(all[0]); status.Phase != lifecycle.Running {
-			return fmt.Errorf("the status is %+v", status)
+	}
+	setUnschedulable(true)
+	r := s.createGang(t, s.createNamespace(t), s.newWorkloads("train", gang.AnnotationScheduleTimeout, "5s")...)
+	wait.For(t, "two placeholders to have a node", func(context.Context) error {
+		if n := s.countPlaceholders(t, r.ns); n != 2 {
+			return fmt.Errorf("%d have a node", n)
 		}
 		return nil
 	})
-	t.Logf("the gang waited %d times: %s", status.Disruptions, status.FirstFailure)
-	if status.Restarts > 0 || status.FirstFailure != nil && status.FirstFailure.Reason != "ResourceReservationTimeout" {
-		t.Errorf("the gang used up %d restarts, and the first failure is %v", status.Restarts, status.FirstFailure)
+	waitForStatus := func(what string, isReached func(lifecycle.Status) bool) lifecycle.Status {
+		var status lifecycle.Status
+		wait.ForAtMost(t, 2*time.Minute, what, func(ctx context.Context) error {
+			all, err := r.getWorkloads(ctx)
+			if err != nil {
+				return err
+			}
+			if status = lifecycle.ReadStatus(all[0]); !isReached(status) {
+				return fmt.Errorf("the status is %+v", status)
+			}
+			return nil
+		})
+		return status
 	}
-	other.deleteGang()
+	waitForStatus("the timeout", func(s lifecycle.Status) bool { return s.Disruptions+s.Restarts > 0 })
+	setUnschedulable(false)
+	status := waitForStatus("the gang to run", func(s lifecycle.Status) bool { return s.Phase == lifecycle.Running })
+	if f := status.FirstFailure; status.Restarts > 0 || f == nil || f.Reason != "ResourceReservationTimeout" {
+		t.Errorf("the gang used up %d restarts, and the first failure is %v", status.Restarts, f)
+	}
+	r.deleteGang()
 }
 
-// countPlaceholders returns the number of placeholder pods of YuniKorn in a namespace; with isBound only those that
-// have nodes.
-func (s *placement) countPlaceholders(t *testing.T, ns string, isBound bool) (n int) {
+// countPlaceholders returns the number of placeholder pods of YuniKorn in a namespace that have nodes.
+func (s *placement) countPlaceholders(t *testing.T, ns string) (n int) {
 	t.Helper()
 	pods, err := s.Client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{
 		LabelSelector: gang.LabelYuniKornApplication + ",!" + gang.LabelGang,
@@ -146,7 +128,7 @@ func (s *placement) countPlaceholders(t *testing.T, ns string, isBound bool) (n 
 		t.Fatal(err)
 	}
 	for _, p := range pods.Items {
-		if p.Status.Phase != corev1.PodFailed && p.DeletionTimestamp == nil && (!isBound || p.Spec.NodeName != "") {
+		if p.DeletionTimestamp == nil && p.Spec.NodeName != "" {
 			n++
 		}
 	}
