@@ -35,6 +35,7 @@ func TestSupportedVersions(t *testing.T) {
 		"scheduler":    {components + "coscheduling/go.mod", "sigs.k8s.io/scheduler-plugins"},
 		"Trainer":      {components + "trainer/go.mod", "github.com/kubeflow/trainer/v2"},
 		"Volcano":      {components + "volcano/go.mod", "volcano.sh/volcano"},
+		"YuniKorn":     {components + "yunikorn/go.mod", "github.com/apache/yunikorn-k8shim"},
 
 		"accelerate":    {"../test/cluster/recipes.go", "accelerate"},
 		"DeepSpeed":     {"../test/cluster/recipes.go", "deepspeed"},

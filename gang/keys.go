@@ -237,10 +237,11 @@ func podKeys() []Key {
 			Values: "`min:max`, numbers of pods", Default: "off",
 			Description: "The gang keeps training with any number of pods from min to max. Only for elastic frameworks."},
 		{Name: AnnotationScheduler, Kind: KeyKindAnnotation,
-			Values:  "`none`, `native`, `coscheduling`, `volcano`",
+			Values:  "`none`, `native`, `coscheduling`, `volcano`, `yunikorn`",
 			Default: "`none`, unless an administrator chose another scheduler for all gangs",
 			Description: "Places all ranks of the gang or none, by a PodGroup of the scheduler. " +
-				"Rollcall creates the PodGroup when all workloads of the gang exist."},
+				"Rollcall creates the PodGroup when all workloads of the gang exist. " +
+				"With `yunikorn`, a gang is an application with the task groups in the pod template instead."},
 		{Name: AnnotationQueue, Kind: KeyKindAnnotation,
 			Values:  "the name of a LocalQueue of Kueue in the namespace",
 			Default: "no queue",

@@ -26,7 +26,8 @@ func PodAttempt(pod *corev1.Pod) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// SetAttempt sets [LabelAttempt] in the pod template of a Job, and reports whether the value changed.
+// SetAttempt sets [LabelAttempt] in the pod template of a Job, and reports whether the value changed. It also names the
+// application of YuniKorn after the attempt.
 // The template of a suspended Job is mutable (KEP-2926). A template without the label stays
 // unchanged.
 func (w Workload) SetAttempt(attempt int32) bool {
@@ -34,6 +35,7 @@ func (w Workload) SetAttempt(attempt int32) bool {
 	if w.Job == nil || labels[LabelAttempt] == "" || labels[LabelAttempt] == value {
 		return false
 	}
+	setApplicationAttempt(w.Template(), value)
 	labels[LabelAttempt] = value
 	return true
 }

@@ -21,11 +21,13 @@ const (
 	SchedulerCoscheduling Scheduler = "coscheduling"
 	// SchedulerVolcano is the scheduler of Volcano.
 	SchedulerVolcano Scheduler = "volcano"
+	// SchedulerYuniKorn is the scheduler of Apache YuniKorn.
+	SchedulerYuniKorn Scheduler = "yunikorn"
 )
 
 // Schedulers returns the values of [AnnotationScheduler], the default first. The caller owns the slice.
 func Schedulers() []Scheduler {
-	return []Scheduler{SchedulerNone, SchedulerNative, SchedulerCoscheduling, SchedulerVolcano}
+	return []Scheduler{SchedulerNone, SchedulerNative, SchedulerCoscheduling, SchedulerVolcano, SchedulerYuniKorn}
 }
 
 // SchedulerNames are values of spec.schedulerName of pods. Empty means that the cluster does not define
@@ -39,7 +41,8 @@ type Placement struct {
 	// Scheduler is the scheduler of the gang.
 	Scheduler Scheduler
 	// PodGroup is the name of the PodGroup of the gang; empty with [SchedulerNone]. It differs from
-	// [Gang.OwnPodGroup] if the user has set another name in the pod template.
+	// [Gang.OwnPodGroup] if the user has set another name in the pod template, and with [SchedulerYuniKorn], which has
+	// applications instead.
 	PodGroup string
 	// SchedulerName is spec.schedulerName of the pods; empty if the scheduler does not require a name.
 	SchedulerName string
@@ -82,12 +85,18 @@ func (p *parser) parsePlacement(g Gang, cfg Config) Placement {
 		out.SchedulerName = cfg.SchedulerNames.Coscheduling
 	case SchedulerVolcano:
 		out.SchedulerName = cmp.Or(cfg.SchedulerNames.Volcano, string(SchedulerVolcano))
+	case SchedulerYuniKorn:
+		out.SchedulerName = yuniKornName
 	}
 	usual := []string{"", corev1.DefaultSchedulerName, out.SchedulerName}
 	if p.workload.IsManagedExternally() || !isSet && !slices.Contains(usual, spec.SchedulerName) {
 		return Placement{Scheduler: SchedulerNone, PriorityClass: spec.PriorityClassName}
 	}
-	if out.Scheduler != SchedulerNone {
+	switch out.Scheduler {
+	case SchedulerNone:
+	case SchedulerYuniKorn:
+		out.PodGroup = g.applicationName()
+	default:
 		out.PodGroup = g.OwnPodGroup()
 	}
 	return out

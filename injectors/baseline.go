@@ -84,7 +84,9 @@ func addBaseline(p *plan.Plan, g gang.Gang) {
 	p.CompleteWithFirstPod = p.CompleteWithFirstPod || completesWithFirstPod(g)
 	if s := scheduling.Find(g.Placement.Scheduler); s != nil {
 		s.PlanPods(p, g.Placement)
-		p.Children.PodGroup = g.OwnPodGroup()
+		if scheduling.HasPodGroups(g.Placement.Scheduler) {
+			p.Children.PodGroup = g.OwnPodGroup()
+		}
 	}
 	addPlacementAnnotations(p, g)
 	if g.Elastic == nil {
@@ -109,6 +111,7 @@ func addBaseline(p *plan.Plan, g gang.Gang) {
 // annotations of the workload can change while the gang runs.
 func addPlacementAnnotations(p *plan.Plan, g gang.Gang) {
 	scheduling.PlanTopology(p, g.Placement)
+	scheduling.PlanTaskGroup(p, g)
 	if len(g.RankOrder) > 0 && g.Role == gang.RoleLauncher {
 		p.PodAnnotations = append(p.PodAnnotations,
 			plan.Label{Name: gang.AnnotationRankOrder, Value: strings.Join(g.RankOrder, ",")})

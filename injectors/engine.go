@@ -85,6 +85,7 @@ func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Resul
 		injection.ForgetSize(draft)
 		setPhase(draft)
 		// A copy of a live object contains the attempt and the status of that object.
+		draft.SetAttempt(0)
 		delete(draft.Template().Labels, gang.LabelAttempt)
 		delete(draft.Meta().Annotations, gang.AnnotationStatus)
 		delete(draft.Meta().Annotations, gang.AnnotationSuspendedBy)

@@ -47,6 +47,12 @@ func (e *Engine) checkScheduler(w gang.Workload, g gang.Gang) (gang.Warnings, ga
 		return nil, deny("the name of the scheduler is not known; set spec.template.spec.schedulerName, " +
 			"or ask an administrator to set the value scheduling.coschedulingName of the chart")
 	}
+	if problem := scheduling.CheckTaskGroup(w, g); problem != "" {
+		return nil, deny("%s", problem)
+	}
+	if !scheduling.HasPodGroups(s) {
+		return nil, nil
+	}
 	if e.schedulerFacts == nil {
 		return gang.Warnings{gang.NewWarning(path,
 			"only the cluster knows whether it serves the PodGroups of the scheduler")}, nil
@@ -77,7 +83,7 @@ func (r *Result) describePlacement(w gang.Workload) {
 	r.Gang.Queue = w.Template().Annotations[gang.AnnotationQueue]
 	r.Gang.Placement = scheduling.FindPlacement(w.Template(), r.Gang)
 	r.Children.PodGroup = ""
-	if r.Gang.Placement.PodGroup == r.Gang.OwnPodGroup() {
+	if p := r.Gang.Placement; scheduling.HasPodGroups(p.Scheduler) && p.PodGroup == r.Gang.OwnPodGroup() {
 		r.Children.PodGroup = r.Gang.Placement.PodGroup
 	}
 }

@@ -42,6 +42,7 @@ func TestIsDisruption(t *testing.T) {
 			change: evicted("Evicted", "Usage of EmptyDir volume exceeds the limit."),
 		},
 		"a node without its device rejects the pod": {change: evicted("UnexpectedAdmissionError", ""), want: true},
+		"YuniKorn has only some nodes for too long": {change: evicted("ResourceReservationTimeout", ""), want: true},
 		"a full node rejects the pod":               {change: evicted("OutOfcpu", ""), want: true},
 		"a node without its label rejects the pod":  {change: evicted("NodeAffinity", ""), want: true},
 		"a node rejects the sysctls of the pod":     {change: evicted("SysctlForbidden", "")},

@@ -60,12 +60,13 @@ var evictionReasons = []string{
 // themselves, so somebody deleted the pod. The reasons of the kubelet are for the shutdown of its node, and
 // for a pod that makes room for a critical pod. The reason Evicted is missing: without a
 // condition, which has another reason, the pod exceeded its own limit of local storage (kubernetes
-// pkg/kubelet/eviction, localStorageEviction).
+// pkg/kubelet/eviction, localStorageEviction). The last reason is that of YuniKorn for a gang that held some of its
+// nodes for too long (yunikorn-k8shim pkg/common/constants).
 var disruptionReasons = []string{
 	ReasonPodDeleted, ReasonRankLost, ReasonUnobserved, ReasonNodeLost, ReasonDeviceUnhealthy,
 	ReasonMemberRecreated, ReasonMemberDeleted, ReasonMemberSuspended, ReasonScheduleTimeout,
 	"EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC",
-	"TerminationByKubelet", "NodeShutdown", "Terminated", "Preempting",
+	"TerminationByKubelet", "NodeShutdown", "Terminated", "Preempting", "ResourceReservationTimeout",
 }
 
 // exceededRequest is part of the message of the kubelet about a pod that it evicts from a node without

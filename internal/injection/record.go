@@ -217,7 +217,9 @@ func (r *Record) ReadCurrent(w gang.Workload) (map[string]CurrentValue, error) {
 	}
 	pod := newPodTemplate(w.Template())
 	unmodified, _ := r.findUnmodified(newDigester(pod))
-	unmodified[key{kind: kindLabel, name: gang.LabelAttempt}] = true // each restart changes it
+	for _, name := range []string{gang.LabelAttempt, gang.LabelYuniKornApplication} { // each restart changes them
+		unmodified[key{kind: kindLabel, name: name}] = true
+	}
 	values := make(map[string]CurrentValue, len(r.Values))
 	for text, recorded := range r.Values {
 		if k, isTarget := parseKey(text); isTarget {

@@ -20,7 +20,7 @@ const (
 // Scheduler is what a gang needs from a scheduler. Implementations have no state.
 type Scheduler interface {
 	// Versions returns the supported versions of the PodGroup in the order of preference. All of them have the
-	// same API group.
+	// same API group. A scheduler without PodGroups has none.
 	Versions() []schema.GroupVersion
 	// Requirement returns what makes an API server serve the versions, as the rest of a sentence.
 	Requirement() string
@@ -44,10 +44,17 @@ var schedulers = map[gang.Scheduler]Scheduler{
 	gang.SchedulerNative:       native{},
 	gang.SchedulerCoscheduling: coscheduling{},
 	gang.SchedulerVolcano:      volcano{},
+	gang.SchedulerYuniKorn:     yuniKorn{},
 }
 
 // Find returns the scheduler with a name; nil for [gang.SchedulerNone] and for unknown names.
 func Find(name gang.Scheduler) Scheduler { return schedulers[name] }
+
+// HasPodGroups reports whether gangs of a scheduler have a PodGroup.
+func HasPodGroups(name gang.Scheduler) bool {
+	s := Find(name)
+	return s != nil && len(s.Versions()) > 0
+}
 
 // DescribeMissing returns that the API server serves no version of the PodGroups of a scheduler, as a sentence
 // without a period that starts in lower case.

@@ -18,6 +18,7 @@ import (
 const (
 	CoschedulingSchedulerName = "scheduler-plugins-scheduler"
 	VolcanoSchedulerName      = "volcano"
+	YuniKornSchedulerName     = "yunikorn"
 )
 
 const volcanoModule = "volcano.sh/volcano"
@@ -53,6 +54,10 @@ profiles:
 	volcanoControllerComponent = component{
 		name: "volcano-controller-manager", dir: "volcano", module: volcanoModule,
 		mainPackage: volcanoModule + "/cmd/controller-manager",
+	}
+	yuniKornComponent = component{
+		name: "yunikorn", module: "github.com/apache/yunikorn-k8shim",
+		mainPackage: "github.com/apache/yunikorn-k8shim/pkg/cmd/shim",
 	}
 )
 
@@ -115,6 +120,24 @@ func (c *Cluster) StartVolcano(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// StartYuniKorn runs YuniKorn as a second scheduler, without its admission controller. The first call builds it. It
+// stops with the cluster.
+func (c *Cluster) StartYuniKorn(ctx context.Context) error {
+	path, err := yuniKornComponent.ensureBinary(ctx, c.progress)
+	if err != nil {
+		return err
+	}
+	// The program has no flags, and reads the configuration of kubectl in its home directory.
+	config := filepath.Join(c.dir, ".kube", "config")
+	if err := os.MkdirAll(filepath.Dir(config), 0o700); err != nil {
+		return fmt.Errorf("creating the directory for the configuration of YuniKorn: %w", err)
+	}
+	if err := os.Symlink(c.Kubeconfig(), config); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("linking the configuration of YuniKorn: %w", err)
+	}
+	return c.startProgram(program{Name: yuniKornComponent.name, Path: path})
 }
 
 // installScheduler builds a scheduler, installs its CustomResourceDefinitions, and returns the path of the program.

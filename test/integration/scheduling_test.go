@@ -120,6 +120,9 @@ func (s *placement) newWorkloads(name string, annotations ...string) []gang.Work
 	for role, ranks := range map[string]int32{"master": 1, "worker": placedRanks - 1} {
 		w := newMemberJob(role, ranks, fmt.Sprintf("master=1,worker=%d", placedRanks-1), annotations...)
 		w.Job.Name = strings.Replace(w.Job.Name, "train", name, 1)
+		if s.scheduler == gang.SchedulerYuniKorn {
+			w.Job.Spec.Template.Annotations = map[string]string{annotationTaskGroups: taskGroups}
+		}
 		out = append(out, w)
 	}
 	return out
@@ -422,12 +425,12 @@ func testPlacedRankCompleted(t *testing.T, s *placement) {
 // the other one none until the first is deleted.
 func testPlacedRandomOrders(t *testing.T, s *placement) {
 	trials := 12
-	if s.scheduler == gang.SchedulerCoscheduling {
-		trials = 4 // it retries a waiting gang every 30 seconds only
+	if s.scheduler == gang.SchedulerCoscheduling || s.scheduler == gang.SchedulerYuniKorn {
+		trials = 4 // a waiting gang needs up to 30 seconds, or some seconds for its placeholders
 	}
 	ns := s.createNamespace(t)
-	for range trials {
-		gangs := s.createInRandomOrder(t, ns, s.newWorkloads("a"), s.newWorkloads("b"))
+	for i := range trials { // YuniKorn needs new names
+		gangs := s.createInRandomOrder(t, ns, s.newWorkloads(fmt.Sprint("a", i)), s.newWorkloads(fmt.Sprint("b", i)))
 		var placed, waiting *testGang
 		wait.For(t, "one gang to have all of its nodes", func(ctx context.Context) error {
 			for i, g := range gangs {
