@@ -26,6 +26,7 @@ type schedulerOptions struct {
 	scheduler        string
 	coschedulingName string
 	volcanoName      string
+	kaiName          string
 	podGroups        bool
 	kueueWorkloads   bool
 	rankOrder        bool
@@ -34,10 +35,12 @@ type schedulerOptions struct {
 // addFlags adds the flags for the schedulers to f.
 func (o *schedulerOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.scheduler, "scheduler", string(gang.SchedulerNone),
-		"scheduler of the gangs whose annotation does not name another one: none, native, coscheduling or volcano")
+		"scheduler of the gangs whose annotation does not name another one: "+
+			"none, native, coscheduling, volcano or kai")
 	f.StringVar(&o.coschedulingName, "coscheduling-name", "",
 		"schedulerName of pods for the plugin Coscheduling (default: users set the name in their pod templates)")
 	f.StringVar(&o.volcanoName, "volcano-name", "volcano", "schedulerName of pods for Volcano")
+	f.StringVar(&o.kaiName, "kai-name", "kai-scheduler", "schedulerName of pods for KAI")
 	f.BoolVar(&o.podGroups, "pod-groups", false, "create PodGroups, for which the controller needs permissions")
 	f.BoolVar(&o.kueueWorkloads, "kueue-workloads", false,
 		"create one Workload of Kueue for a gang of several workloads, for which the controller needs permissions")
@@ -59,7 +62,7 @@ func (o *schedulerOptions) validateFlags() error {
 
 // names returns the names of the schedulers in the cluster.
 func (o *schedulerOptions) names() gang.SchedulerNames {
-	return gang.SchedulerNames{Coscheduling: o.coschedulingName, Volcano: o.volcanoName}
+	return gang.SchedulerNames{Coscheduling: o.coschedulingName, Volcano: o.volcanoName, KAI: o.kaiName}
 }
 
 // schedulerFacts knows which schedulers can place gangs. It discovers the PodGroups that the API server serves, at its
