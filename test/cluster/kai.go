@@ -57,7 +57,9 @@ func (c *Cluster) StartKAI(ctx context.Context) error {
 	}
 	for _, p := range []program{
 		// The server for plugins listens on all addresses, except with an invalid port.
-		{Name: kaiOperator.name, Path: path, Args: []string{"--listen-address=127.0.0.1:0", "--plugin-server-port=-1"}},
+		{Name: kaiOperator.name, Path: path, Args: []string{
+			"--listen-address=127.0.0.1:0", "--plugin-server-port=-1", "--update-pod-eviction-condition",
+		}},
 		{Name: kaiBinderComponent.name, Path: binder, Args: []string{
 			"--metrics-bind-address=0", "--health-probe-bind-address=0",
 		}},
