@@ -51,7 +51,8 @@ func CheckTopology(p gang.Placement) (key, problem string) {
 	switch {
 	case !support.Required:
 		return gang.AnnotationTopology, fmt.Sprintf("the scheduler %s has no topology; set the annotation %s to native, "+
-			"volcano or kai, or queue a gang of one Job with the label %s", p.Scheduler, gang.AnnotationScheduler, gang.LabelQueueName)
+			"volcano or kai, or queue a gang of one Job with the label %s",
+			p.Scheduler, gang.AnnotationScheduler, gang.LabelQueueName)
 	case p.Topology.Preferred && !support.Preferred:
 		return gang.AnnotationTopology, fmt.Sprintf("the scheduler %s cannot prefer a topology; set %q to require it, "+
 			"or remove the annotation", p.Scheduler, p.Topology.Level)
