@@ -25,6 +25,7 @@ func TestSupportedVersions(t *testing.T) {
 		"Helm":         {components + "helm/go.mod", "helm.sh/helm/v4"},
 		"JobSet":       {components + "jobset/go.mod", "sigs.k8s.io/jobset"},
 		"Kueue":        {components + "kueue/go.mod", "sigs.k8s.io/kueue"},
+		"KAI":          {components + "kai/go.mod", "github.com/NVIDIA/KAI-scheduler"},
 		"kube-router":  {components + "kube-router/go.mod", "github.com/cloudnativelabs/kube-router/v2"},
 		"kwok":         {components + "kwok/go.mod", "sigs.k8s.io/kwok"},
 		"mpi-operator": {components + "mpi-operator/go.mod", "github.com/kubeflow/mpi-operator"},

@@ -39,7 +39,8 @@ func selectMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 var readKeys = func() map[string]bool {
 	out := map[string]bool{
 		LabelQueueName: true, LabelRankOffset: true, LabelAttempt: true, AnnotationDefaultContainer: true,
-		AnnotationVolcanoGroup: true, LabelYuniKornApplication: true,
+		AnnotationVolcanoGroup: true, AnnotationKAIGroup: true, AnnotationKAITopology: true,
+		LabelYuniKornApplication: true,
 	}
 	for _, k := range keys {
 		out[k.Name] = true

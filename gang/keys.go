@@ -237,7 +237,7 @@ func podKeys() []Key {
 			Values: "`min:max`, numbers of pods", Default: "off",
 			Description: "The gang keeps training with any number of pods from min to max. Only for elastic frameworks."},
 		{Name: AnnotationScheduler, Kind: KeyKindAnnotation,
-			Values:  "`none`, `native`, `coscheduling`, `volcano`, `yunikorn`",
+			Values:  "`none`, `native`, `coscheduling`, `volcano`, `kai`, `yunikorn`",
 			Default: "`none`, unless an administrator chose another scheduler for all gangs",
 			Description: "Places all ranks of the gang or none, by a PodGroup of the scheduler. " +
 				"Rollcall creates the PodGroup when all workloads of the gang exist. " +

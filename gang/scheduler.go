@@ -21,19 +21,23 @@ const (
 	SchedulerCoscheduling Scheduler = "coscheduling"
 	// SchedulerVolcano is the scheduler of Volcano.
 	SchedulerVolcano Scheduler = "volcano"
+	// SchedulerKAI is the scheduler of KAI.
+	SchedulerKAI Scheduler = "kai"
 	// SchedulerYuniKorn is the scheduler of Apache YuniKorn.
 	SchedulerYuniKorn Scheduler = "yunikorn"
 )
 
 // Schedulers returns the values of [AnnotationScheduler], the default first. The caller owns the slice.
 func Schedulers() []Scheduler {
-	return []Scheduler{SchedulerNone, SchedulerNative, SchedulerCoscheduling, SchedulerVolcano, SchedulerYuniKorn}
+	return []Scheduler{
+		SchedulerNone, SchedulerNative, SchedulerCoscheduling, SchedulerVolcano, SchedulerKAI, SchedulerYuniKorn,
+	}
 }
 
 // SchedulerNames are values of spec.schedulerName of pods. Empty means that the cluster does not define
 // the name.
 type SchedulerNames struct {
-	Coscheduling, Volcano string
+	Coscheduling, Volcano, KAI string
 }
 
 // Placement determines how the pods of a gang get their nodes.
@@ -46,6 +50,8 @@ type Placement struct {
 	PodGroup string
 	// SchedulerName is spec.schedulerName of the pods; empty if the scheduler does not require a name.
 	SchedulerName string
+	// Queue is the queue of the scheduler; empty unless the scheduler is [SchedulerKAI].
+	Queue string
 	// PriorityClass is the PriorityClass of the pods; empty without a class.
 	PriorityClass string
 	// Topology is where all ranks run.
@@ -57,12 +63,18 @@ type Placement struct {
 }
 
 // OwnPodGroup returns the name of the PodGroup that Rollcall creates. The runs of a CronJob have the same gang
-// name, so the PodGroup of a gang of one workload has the name of the workload.
+// name, so the PodGroup of a gang of one workload has the name of the workload. KAI does not distinguish PodGroups of
+// two namespaces with the same name, so the name contains the namespace (KAI-Scheduler
+// pkg/scheduler/cache/cluster_info, snapshotPodGroups).
 func (g Gang) OwnPodGroup() string {
+	name := g.Name
 	if len(g.Members) == 1 {
-		return g.WorkloadName
+		name = g.WorkloadName
 	}
-	return g.Name
+	if g.Placement.Scheduler == SchedulerKAI {
+		return g.Namespace + "." + name
+	}
+	return name
 }
 
 // parsePlacement parses the scheduler. Pods that another controller creates are placed as it determines, and the
@@ -85,6 +97,9 @@ func (p *parser) parsePlacement(g Gang, cfg Config) Placement {
 		out.SchedulerName = cfg.SchedulerNames.Coscheduling
 	case SchedulerVolcano:
 		out.SchedulerName = cmp.Or(cfg.SchedulerNames.Volcano, string(SchedulerVolcano))
+	case SchedulerKAI:
+		out.SchedulerName = cmp.Or(cfg.SchedulerNames.KAI, defaultKAIName)
+		out.Queue = cmp.Or(p.meta.Labels[LabelKAIQueue], p.workload.Template().Labels[LabelKAIQueue], defaultKAIQueue)
 	case SchedulerYuniKorn:
 		out.SchedulerName = yuniKornName
 	}
@@ -92,6 +107,7 @@ func (p *parser) parsePlacement(g Gang, cfg Config) Placement {
 	if p.workload.IsManagedExternally() || !isSet && !slices.Contains(usual, spec.SchedulerName) {
 		return Placement{Scheduler: SchedulerNone, PriorityClass: spec.PriorityClassName}
 	}
+	g.Placement = out
 	switch out.Scheduler {
 	case SchedulerNone:
 	case SchedulerYuniKorn:
@@ -115,6 +131,13 @@ func (p Placement) String() string {
 	if p.Scheduler == SchedulerNone {
 		return string(SchedulerNone)
 	}
-	return fmt.Sprintf("%s with the PodGroup %s, %s and %s", p.Scheduler, p.PodGroup,
+	text := fmt.Sprintf("%s with the PodGroup %s, %s and %s", p.Scheduler, p.PodGroup,
 		cmp.Or(p.PriorityClass, "no PriorityClass"), cmp.Or(p.Topology.String(), "no topology"))
+	if p.Topology.Object != "" {
+		text += " of " + p.Topology.Object
+	}
+	if p.Queue != "" {
+		text += " in the queue " + p.Queue
+	}
+	return text
 }

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -25,6 +26,8 @@ type Topology struct {
 	Level string
 	// Preferred is true if the gang also runs where not all nodes share the value.
 	Preferred bool
+	// Object is the name of the Topology of KAI that contains Level; empty for other schedulers.
+	Object string
 }
 
 // The modes of a topology, after the label.
@@ -70,6 +73,10 @@ func (p *parser) parseTopology(g *Gang) {
 		topology, err := ParseTopology(text)
 		if err != nil {
 			p.addInvalid(annotationsPath.Key(AnnotationTopology), text, err.Error())
+		}
+		if g.Placement.Scheduler == SchedulerKAI {
+			topology.Object = cmp.Or(p.meta.Annotations[AnnotationKAITopology],
+				p.workload.Template().Annotations[AnnotationKAITopology])
 		}
 		g.Placement.Topology = topology
 	}

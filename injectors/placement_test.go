@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -155,5 +156,38 @@ func TestAnnotationsOfTemplate(t *testing.T) {
 	r, err := engine.Admit(gang.Workload{Job: large})
 	if err != nil || len(r.Gang.RankOrder) > 0 || r.Children.HostOrder != "" {
 		t.Errorf("%d labels in the ConfigMap %q, error %v", len(r.Gang.RankOrder), r.Children.HostOrder, err)
+	}
+}
+
+// TestKAIKeys checks that the keys of KAI work on the workload and in the pod template, and that the pod template
+// keeps them.
+func TestKAIKeys(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	for name, findMeta := range map[string]func(gang.Workload) *metav1.ObjectMeta{
+		"on the workload":     gang.Workload.Meta,
+		"in the pod template": func(w gang.Workload) *metav1.ObjectMeta { return &w.Template().ObjectMeta },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newPlacedJob(gang.SchedulerKAI)
+			w.Meta().Annotations[gang.AnnotationTopology] = "example.com/rack"
+			metav1.SetMetaDataLabel(findMeta(w), gang.LabelKAIQueue, "research")
+			metav1.SetMetaDataAnnotation(findMeta(w), gang.AnnotationKAITopology, "network")
+			if _, err := engine.Admit(w); err != nil {
+				t.Fatal(err)
+			}
+			delete(w.Meta().Labels, gang.LabelKAIQueue)
+			delete(w.Meta().Annotations, gang.AnnotationKAITopology)
+			r, err := engine.Describe(w.SelectCached())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := gang.Placement{
+				Scheduler: gang.SchedulerKAI, SchedulerName: "kai-scheduler", PodGroup: "team.train", Queue: "research",
+				Topology: gang.Topology{Level: "example.com/rack", Object: "network"},
+			}
+			if diff := cmp.Diff(want, r.Gang.Placement); diff != "" || r.Children.PodGroup != want.PodGroup {
+				t.Errorf("Rollcall creates %q; the placement: -want, +got:\n%s", r.Children.PodGroup, diff)
+			}
+		})
 	}
 }

@@ -104,7 +104,7 @@ func (g *observedGang) desiredPodGroup() (scheduling.Scheduler, scheduling.Group
 	return scheduling.Find(first.Gang.Placement.Scheduler), scheduling.Group{
 		Namespace: first.Gang.Namespace, Name: first.Children.PodGroup,
 		MinCount: g.countPodsToPlace(), PriorityClass: first.Gang.Placement.PriorityClass,
-		Topology: first.Gang.Placement.Topology,
+		Queue: first.Gang.Placement.Queue, Topology: first.Gang.Placement.Topology,
 	}
 }
 

@@ -44,6 +44,7 @@ var schedulers = map[gang.Scheduler]Scheduler{
 	gang.SchedulerNative:       native{},
 	gang.SchedulerCoscheduling: coscheduling{},
 	gang.SchedulerVolcano:      volcano{},
+	gang.SchedulerKAI:          kai{},
 	gang.SchedulerYuniKorn:     yuniKorn{},
 }
 
@@ -70,6 +71,8 @@ type Group struct {
 	MinCount int32
 	// PriorityClass is the PriorityClass of the pods; empty without a class.
 	PriorityClass string
+	// Queue is the queue of the scheduler; empty if it has none.
+	Queue string
 	// Topology is where the pods run.
 	Topology gang.Topology
 }
@@ -94,6 +97,11 @@ func FindPlacement(template *corev1.PodTemplateSpec, g gang.Gang) gang.Placement
 		if s := Find(name); s != nil && s.ReadGroup(template) != "" {
 			out.Scheduler, out.PodGroup = name, s.ReadGroup(template)
 			out.Topology, _ = gang.ParseTopology(template.Annotations[gang.AnnotationTopology])
+			out.Queue = ""
+			if name == gang.SchedulerKAI {
+				out.Queue = template.Labels[gang.LabelKAIQueue]
+				out.Topology.Object = template.Annotations[gang.AnnotationKAITopology]
+			}
 			return out
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestBuildPodGroup(t *testing.T) {
-	group := scheduling.Group{Namespace: "team", Name: "train", MinCount: 4, PriorityClass: "high"}
+	group := scheduling.Group{Namespace: "team", Name: "train", MinCount: 4, PriorityClass: "high", Queue: "team-a"}
 	for name, test := range map[string]struct {
 		scheduler gang.Scheduler
 		version   int
@@ -52,6 +52,28 @@ func TestBuildPodGroup(t *testing.T) {
 			scheduler: gang.SchedulerVolcano, topology: gang.Topology{Level: "2"}, want: map[string]any{
 				"minMember": int64(4), "priorityClassName": "high",
 				"networkTopology": map[string]any{"mode": "hard", "highestTierAllowed": int64(2)},
+			},
+		},
+		"KAI": {scheduler: gang.SchedulerKAI, want: map[string]any{
+			"minMember": int64(4), "queue": "team-a", "priorityClassName": "high",
+		}},
+		"KAI with a topology": {
+			scheduler: gang.SchedulerKAI, topology: gang.Topology{Level: "example.com/rack", Object: "network"},
+			want: map[string]any{
+				"minMember": int64(4), "queue": "team-a", "priorityClassName": "high",
+				"topologyConstraint": map[string]any{
+					"topology": "network", "requiredTopologyLevel": "example.com/rack",
+				},
+			},
+		},
+		"KAI with a preferred topology": {
+			scheduler: gang.SchedulerKAI,
+			topology:  gang.Topology{Level: "example.com/rack", Object: "network", Preferred: true},
+			want: map[string]any{
+				"minMember": int64(4), "queue": "team-a", "priorityClassName": "high",
+				"topologyConstraint": map[string]any{
+					"topology": "network", "preferredTopologyLevel": "example.com/rack",
+				},
 			},
 		},
 	} {

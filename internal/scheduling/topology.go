@@ -50,11 +50,15 @@ func CheckTopology(p gang.Placement) (key, problem string) {
 	}
 	switch {
 	case !support.Required:
-		return gang.AnnotationTopology, fmt.Sprintf("the scheduler %s has no topology; set the annotation %s to native or "+
-			"volcano, or queue a gang of one Job with the label %s", p.Scheduler, gang.AnnotationScheduler, gang.LabelQueueName)
+		return gang.AnnotationTopology, fmt.Sprintf("the scheduler %s has no topology; set the annotation %s to native, "+
+			"volcano or kai, or queue a gang of one Job with the label %s",
+			p.Scheduler, gang.AnnotationScheduler, gang.LabelQueueName)
 	case p.Topology.Preferred && !support.Preferred:
 		return gang.AnnotationTopology, fmt.Sprintf("the scheduler %s cannot prefer a topology; set %q to require it, "+
 			"or remove the annotation", p.Scheduler, p.Topology.Level)
+	case p.Scheduler == gang.SchedulerKAI && p.Topology.Object == "":
+		return gang.AnnotationTopology, fmt.Sprintf("KAI finds the label in an object of the kind Topology; set the "+
+			"annotation %s to its name", gang.AnnotationKAITopology)
 	}
 	return "", ""
 }
@@ -83,9 +87,12 @@ func PlanTopology(p *plan.Plan, placement gang.Placement) {
 	}
 }
 
+// topologyFields are the fields of PodGroups with the topology.
+var topologyFields = []string{fieldConstraints, fieldNetworkTopology, fieldTopologyConstraint}
+
 // RemoveTopology removes the topology from a PodGroup with the changes of an existing one, whose topology is immutable.
 func RemoveTopology(podGroup *unstructured.Unstructured) {
-	for _, name := range []string{fieldConstraints, fieldNetworkTopology} {
+	for _, name := range topologyFields {
 		unstructured.RemoveNestedField(podGroup.Object, "spec", name)
 	}
 }
@@ -93,7 +100,7 @@ func RemoveTopology(podGroup *unstructured.Unstructured) {
 // KeepsTopology reports whether an API server that answered with a PodGroup has kept the topology that was requested.
 // It drops fields of features that are off, and fields that an older CustomResourceDefinition does not have.
 func KeepsTopology(requested, answered *unstructured.Unstructured) bool {
-	for _, name := range []string{fieldConstraints, fieldNetworkTopology} {
+	for _, name := range topologyFields {
 		want, isRequested, _ := unstructured.NestedMap(requested.Object, "spec", name)
 		got, _, _ := unstructured.NestedMap(answered.Object, "spec", name)
 		if isRequested && !equality.Semantic.DeepEqual(want, got) {

@@ -107,6 +107,7 @@ var changes = map[string]change{
 	"scheduling.scheduler":                     {to: "native", with: withPodGroups},
 	"scheduling.coschedulingName":              {to: "gangs", with: withPodGroups},
 	"scheduling.volcanoName":                   {to: "gangs", with: withPodGroups},
+	"scheduling.kaiName":                       {to: "gangs", with: withPodGroups},
 	"namespaces":                               {to: []any{"team-a"}},
 }
 

@@ -74,6 +74,23 @@ func TestVolcano(t *testing.T) {
 	newPlacement(t, c, gang.SchedulerVolcano).runCases(t)
 }
 
+// TestKAI places gangs by the PodGroups of KAI.
+func TestKAI(t *testing.T) {
+	c := startCluster(t, cluster.Options{Nodes: cluster.Kwok, KwokNodes: schedulingNodes})
+	if err := c.StartKAI(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := newPlacement(t, c, gang.SchedulerKAI)
+	s.createKAITopology(t, rackLabel, corev1.LabelHostname)
+	s.runCases(t)
+	s.runInOrder(t, map[string]func(*testing.T, *placement){
+		"Preempted":       testPlacedPreempted,
+		"Topology":        testPlacedTopology,
+		"EqualNames":      testPlacedEqualNames,
+		"AttackPodGroups": testAttackPodGroups,
+	})
+}
+
 // placement is a cluster with a scheduler that places gangs as one.
 type placement struct {
 	*manager
@@ -115,7 +132,8 @@ func (s *placement) runInOrder(t *testing.T, cases map[string]func(*testing.T, *
 
 // newWorkloads returns a gang of two Jobs.
 func (s *placement) newWorkloads(name string, annotations ...string) []gang.Workload {
-	annotations = append(annotations, gang.AnnotationScheduler, string(s.scheduler), gang.AnnotationGPUs, gpusPerRank)
+	annotations = append(annotations, gang.AnnotationScheduler, string(s.scheduler), gang.AnnotationGPUs, gpusPerRank,
+		gang.AnnotationKAITopology, kaiTopology)
 	var out []gang.Workload
 	for role, ranks := range map[string]int32{"master": 1, "worker": placedRanks - 1} {
 		w := newMemberJob(role, ranks, fmt.Sprintf("master=1,worker=%d", placedRanks-1), annotations...)
@@ -185,12 +203,17 @@ func (r *testGang) deleteGang() {
 	r.waitForBound(0, 0)
 }
 
+// podGroupName returns the name of the PodGroup of a gang.
+func (s *placement) podGroupName(ns, name string) string {
+	return gang.Gang{Namespace: ns, Name: name, Placement: gang.Placement{Scheduler: s.scheduler}}.OwnPodGroup()
+}
+
 // getPodGroup returns the PodGroup of a gang.
 func (s *placement) getPodGroup(t *testing.T, ns, name string) *unstructured.Unstructured {
 	t.Helper()
 	var out *unstructured.Unstructured
 	wait.For(t, "the PodGroup", func(ctx context.Context) (err error) {
-		out, err = s.groups.Namespace(ns).Get(ctx, name, metav1.GetOptions{})
+		out, err = s.groups.Namespace(ns).Get(ctx, s.podGroupName(ns, name), metav1.GetOptions{})
 		return err
 	})
 	return out
@@ -208,7 +231,7 @@ func testPlacedAsOne(t *testing.T, s *placement) {
 	}
 	first.deleteGang()
 	wait.For(t, "the PodGroup to be deleted with its gang", func(ctx context.Context) error {
-		if _, err := s.groups.Namespace(ns).Get(ctx, "first", metav1.GetOptions{}); err == nil {
+		if _, err := s.groups.Namespace(ns).Get(ctx, s.podGroupName(ns, "first"), metav1.GetOptions{}); err == nil {
 			return errors.New("it exists")
 		}
 		return nil
@@ -262,7 +285,7 @@ func testPlacedWrites(t *testing.T, s *placement) {
 // testPlacedPreempted checks that a gang of a higher priority gets all nodes of a gang, which starts again afterward.
 func testPlacedPreempted(t *testing.T, s *placement) {
 	ns := s.createNamespace(t)
-	for name, value := range map[string]int32{"gang-low": 100, "gang-high": 200} {
+	for name, value := range map[string]int32{"gang-low": 10, "gang-high": 20} { // KAI preempts gangs below 100
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 		_, err := s.Client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{})
 		if err != nil {
@@ -317,6 +340,42 @@ func testPlacedTopology(t *testing.T, s *placement) {
 	waiting.waitForBound(0, placedRanks)
 	waiting.checkUnbound()
 	waiting.deleteGang()
+}
+
+// kaiTopology is the name of the Topology of the tests.
+const kaiTopology = "network"
+
+// createKAITopology creates a Topology of KAI with labels of nodes.
+func (s *placement) createKAITopology(t *testing.T, labels ...string) {
+	t.Helper()
+	var levels []any
+	for _, label := range labels {
+		levels = append(levels, map[string]any{"nodeLabel": label})
+	}
+	version := schema.GroupVersion{Group: "kai.scheduler", Version: "v1alpha1"}
+	topology := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"levels": levels}}}
+	topology.SetGroupVersionKind(version.WithKind("Topology"))
+	topology.SetName(kaiTopology)
+	client, err := dynamic.NewForConfig(s.Cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Resource(version.WithResource("topologies")).Create(t.Context(), topology, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testPlacedEqualNames checks that a gang does not take part in a gang of another namespace with the same name.
+func testPlacedEqualNames(t *testing.T, s *placement) {
+	first := s.createGang(t, s.createNamespace(t), s.newWorkloads("train")...)
+	first.waitForPhase(lifecycle.Running, 0)
+	second := s.createGang(t, s.createNamespace(t), s.newWorkloads("train")...)
+	second.waitForBound(0, placedRanks)
+	second.checkUnbound()
+	first.deleteGang()
+	second.waitForPhase(lifecycle.Running, 0)
+	second.deleteGang()
 }
 
 // testScheduleTimeout checks that two gangs without a PodGroup that hold the nodes of each other both run, because one
@@ -386,7 +445,7 @@ func testPlacedSuspended(t *testing.T, s *placement) {
 		first.patchJob(job, `{"spec":{"suspend":true}}`)
 	}
 	second.waitForPhase(lifecycle.Running, 0)
-	_, err := s.groups.Namespace(ns).Get(t.Context(), "first", metav1.GetOptions{})
+	_, err := s.groups.Namespace(ns).Get(t.Context(), s.podGroupName(ns, "first"), metav1.GetOptions{})
 	if isKept := err == nil; isKept == scheduling.Find(s.scheduler).ReservesWithoutPods() {
 		t.Errorf("reading the PodGroup of the suspended gang: %v", err)
 	}

@@ -196,6 +196,7 @@ volumeMounts:
 - --scheduler={{ .Values.scheduling.scheduler }}
 - --coscheduling-name={{ .Values.scheduling.coschedulingName }}
 - --volcano-name={{ .Values.scheduling.volcanoName }}
+- --kai-name={{ .Values.scheduling.kaiName }}
 {{- end }}
 {{- if .Values.permissions.createKueueWorkloads }}
 - --kueue-workloads
