@@ -40,9 +40,14 @@ func (p *parser) checkCompletions(spec *batchv1.JobSpec) {
 			"must equal parallelism (%d), because all ranks run at the same time; set %s to %d", parallelism, name, size))
 		p.setFix(NewSetFix(path.Child(name), size))
 	}
-	if p.workload.IsManagedExternally() {
+	switch {
+	case p.workload.IsCopiedByKueue():
+		p.addWarning(path.Child("managedBy"),
+			"Kueue runs a copy of this Job in another cluster, where Rollcall manages the copy; "+
+				"the Job in this cluster has no phase, and its conditions are those of the copy")
+	case p.workload.IsManagedExternally():
 		p.addWarning(path.Child("managedBy"), fmt.Sprintf(
-			"%q runs this Job instead of the Job controller; Rollcall injects the Job and only observes it",
+			"%q runs this Job instead of the Job controller; Rollcall injects the Job and does not manage it",
 			*spec.ManagedBy))
 	}
 }

@@ -137,7 +137,8 @@ func (p *parser) parseRestartRules(g Gang, cfg Config) RestartRules {
 			}
 		}
 	}
-	if p.workload.IsManagedExternally() {
+	// Kueue rejects a copy whose containers admission of the other cluster changes.
+	if p.workload.IsManagedExternally() && !p.workload.IsCopiedByKueue() {
 		policies.RestartPolicy, policies.CleanPodPolicy = RestartPolicyPod, CleanPodPolicyNone
 	}
 	return policies

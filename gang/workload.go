@@ -138,11 +138,21 @@ func (w Workload) IsSuspended() bool {
 	return w.Ranks() == 0
 }
 
+// managerMultiKueue is the controller of a Job that Kueue runs in another cluster (kueue
+// apis/kueue/v1beta2, MultiKueueControllerName).
+const managerMultiKueue = "kueue.x-k8s.io/multikueue"
+
 // IsManagedExternally reports whether the workload is a Job that another controller than the Job
 // controller runs, such as MultiKueue in another cluster (KEP-4368). Rollcall only observes such a
 // Job: the other controller suspends and finishes it, and its pods can be in another cluster.
 func (w Workload) IsManagedExternally() bool {
 	return w.Job != nil && ptr.Deref(w.Job.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName
+}
+
+// IsCopiedByKueue reports whether the workload is a Job that MultiKueue copies to another cluster, in which
+// Rollcall manages the copy.
+func (w Workload) IsCopiedByKueue() bool {
+	return w.Job != nil && ptr.Deref(w.Job.Spec.ManagedBy, "") == managerMultiKueue
 }
 
 // Object returns the Job or StatefulSet itself.

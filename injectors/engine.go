@@ -71,7 +71,15 @@ func (e *Engine) Admit(w gang.Workload) (Result, error) {
 	return e.injectNew(w, setPendingPhase)
 }
 
-func setPendingPhase(w gang.Workload) { w.Meta().Labels[gang.LabelPhase] = string(lifecycle.Pending) }
+// setPendingPhase sets the phase of a new workload. A Job that Rollcall does not manage has no phase, because nothing
+// would change it.
+func setPendingPhase(w gang.Workload) {
+	if w.IsManagedExternally() {
+		delete(w.Meta().Labels, gang.LabelPhase)
+		return
+	}
+	w.Meta().Labels[gang.LabelPhase] = string(lifecycle.Pending)
+}
 
 func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Result, error) {
 	if r, skip := e.skipUnmanaged(w); skip {

@@ -32,6 +32,7 @@ func RunSuite(t *testing.T, inj injectors.Injector) {
 		t.Run(name, func(t *testing.T) {
 			t.Run("injection only adds values", func(t *testing.T) { s.testAdditive(t, w) })
 			t.Run("second injection changes nothing", func(t *testing.T) { s.testIdempotent(t, w) })
+			t.Run("a copy of MultiKueue has the same pod template", func(t *testing.T) { s.testMultiKueueCopy(t, w) })
 			t.Run("injection is deterministic", func(t *testing.T) { s.testDeterministic(t, w) })
 			t.Run("training and init containers get variables", func(t *testing.T) { s.testEnvInContainers(t, w) })
 			t.Run("references are to earlier variables", func(t *testing.T) { s.testReferences(t, w) })
@@ -107,6 +108,23 @@ func (s suite) testIdempotent(t *testing.T, w gang.Workload) {
 	}
 	if len(result.Warnings) > 0 {
 		t.Errorf("the second injection warns about injected values: %q", result.Warnings)
+	}
+}
+
+// testMultiKueueCopy injects a Job whose copy Kueue runs in another cluster, and then the copy. Kueue rejects a copy
+// whose containers differ from those of the Job.
+func (s suite) testMultiKueueCopy(t *testing.T, w gang.Workload) {
+	if w.Job == nil {
+		t.Skip("Kueue copies only Jobs")
+	}
+	w = w.DeepCopy()
+	w.Job.Spec.ManagedBy = ptr.To("kueue.x-k8s.io/multikueue")
+	local := s.injectCopy(t, w)
+	remote := local.DeepCopy()
+	remote.Job.Spec.ManagedBy = nil
+	remote = s.injectCopy(t, remote)
+	if diff := cmp.Diff(local.Template(), remote.Template()); diff != "" {
+		t.Errorf("the pod template of the copy differs (-Job +copy):\n%s", diff)
 	}
 }
 

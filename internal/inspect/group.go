@@ -133,10 +133,14 @@ func minReady(w roster.Member, m Member) int32 {
 
 // explainMissingStatus returns the reason and the message of a gang without a status.
 func explainMissingStatus(w roster.Member) (gang.Reason, string) {
-	if w.IsInjected() {
+	switch {
+	case !w.IsInjected():
+		return gang.ReasonNotInjected, "The workload was admitted without Rollcall: nothing was injected"
+	case w.IsCopiedByKueue():
+		return "", "Kueue runs a copy of the Job in another cluster, which has the pods and the status"
+	default:
 		return "", "No phase is recorded: the Rollcall manager has not reconciled the gang"
 	}
-	return gang.ReasonNotInjected, "The workload was admitted without Rollcall: nothing was injected"
 }
 
 // buildMembers returns the workloads, and the missing workloads that the first valid workload

@@ -89,3 +89,18 @@ func TestIdentity(t *testing.T) {
 		})
 	}
 }
+
+// TestGangInOtherCluster checks that a Job whose copy runs in another cluster is described.
+func TestGangInOtherCluster(t *testing.T) {
+	copied := newAdmittedJob(t, "train", "pytorch", 2)
+	copied.Spec.ManagedBy = new("kueue.x-k8s.io/multikueue")
+	delete(copied.Labels, gang.LabelPhase)
+	g, err := newReader(fake.NewClientset(copied)).GetGang(t.Context(), "train")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "Kueue runs a copy of the Job in another cluster, which has the pods and the status"
+	if g.Phase != "" || g.Message != want {
+		t.Errorf("the phase is %q, the message %q", g.Phase, g.Message)
+	}
+}

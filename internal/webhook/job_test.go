@@ -208,19 +208,26 @@ func TestJobUpdates(t *testing.T) {
 	}
 }
 
-// TestAdmissionSetsPendingPhase checks that a new gang is Pending, even if its manifest has a phase.
+// TestAdmissionSetsPendingPhase checks the phase of new gangs.
 func TestAdmissionSetsPendingPhase(t *testing.T) {
-	for _, manifestPhase := range []string{"", "Succeeded"} {
-		raw := setFrameworkLabel(t, unlabeledJob)
-		if manifestPhase != "" {
-			raw = mergePatch(t, raw, `{"metadata":{"labels":{"rollcall.training/phase":"`+manifestPhase+`"}}}`)
-		}
+	for name, c := range map[string]struct {
+		patch string
+		want  lifecycle.Phase
+	}{
+		"a new gang is Pending": {patch: `{}`, want: lifecycle.Pending},
+		"the phase of the manifest is replaced": {
+			patch: `{"metadata":{"labels":{"rollcall.training/phase":"Succeeded"}}}`, want: lifecycle.Pending,
+		},
+		"a Job of another controller has no phase": {patch: `{"metadata":{"labels":{"rollcall.training/phase":"Pending"}},
+			"spec":{"managedBy":"kueue.x-k8s.io/multikueue"}}`},
+	} {
 		var job batchv1.Job
+		raw := mergePatch(t, setFrameworkLabel(t, unlabeledJob), c.patch)
 		if err := json.Unmarshal(admitJob(t, raw), &job); err != nil {
 			t.Fatal(err)
 		}
-		if got := job.Labels[gang.LabelPhase]; got != string(lifecycle.Pending) {
-			t.Errorf("with the phase %q in the manifest, the phase is %q, want Pending", manifestPhase, got)
+		if got := lifecycle.Phase(job.Labels[gang.LabelPhase]); got != c.want {
+			t.Errorf("%s: the phase is %q, want %q", name, got, c.want)
 		}
 	}
 }

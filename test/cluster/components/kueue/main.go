@@ -22,6 +22,7 @@ import (
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/config"
 	"sigs.k8s.io/kueue/pkg/constants"
+	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/multikueue"
 	"sigs.k8s.io/kueue/pkg/controller/core"
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
@@ -90,6 +91,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, cfg *configapi.Configuration) 
 	for _, index := range []func() error{
 		func() error { return indexer.Setup(ctx, mgr.GetFieldIndexer()) },
 		func() error { return tasindexer.SetupIndexes(ctx, mgr.GetFieldIndexer()) },
+		func() error { return multikueue.SetupIndexer(ctx, mgr.GetFieldIndexer(), *cfg.Namespace) },
 		func() error {
 			return jobframework.SetupIndexes(ctx, mgr.GetFieldIndexer(),
 				jobframework.WithEnabledFrameworks(sets.List(frameworks)))
@@ -111,6 +113,13 @@ func setup(ctx context.Context, mgr ctrl.Manager, cfg *configapi.Configuration) 
 		PreemptionExpectations: preemptions, ResourceFormatter: formatter,
 	}); err != nil {
 		return fmt.Errorf("setting up the controller of %s: %w", failed, err)
+	}
+	adapters, err := jobframework.GetMultiKueueAdapters(frameworks)
+	if err != nil {
+		return fmt.Errorf("getting the adapters of MultiKueue: %w", err)
+	}
+	if err := multikueue.SetupControllers(mgr, *cfg.Namespace, multikueue.WithAdapters(adapters)); err != nil {
+		return fmt.Errorf("setting up MultiKueue: %w", err)
 	}
 	if failed, err := tas.SetupControllers(mgr, queues, cache, cfg, role); err != nil {
 		return fmt.Errorf("setting up the topology controller %s: %w", failed, err)
