@@ -356,3 +356,19 @@ func TestNewRunWithRemainingStatefulSet(t *testing.T) {
 		t.Errorf("the new Job was changed: %+v", job.Spec)
 	}
 }
+
+// TestMemberInOtherNamespace checks that the status contains nothing about a workload of another team.
+func TestMemberInOtherNamespace(t *testing.T) {
+	worker := newWorkerStatefulSet(t)
+	worker.Namespace = "payroll"
+	w := newTestCluster(t, newLauncherJob(t), worker)
+	for range 2 {
+		w.reconcileOnce(t, trainRequest)
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+	}
+	_, status := w.getJob(t, "train-launcher")
+	const want = "Waiting for train-worker (role worker, 3 pods)"
+	if status.Reason != gang.ReasonMembersMissing || status.Message != want {
+		t.Errorf("status: %+v", status)
+	}
+}
