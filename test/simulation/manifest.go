@@ -51,12 +51,8 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		}},
 	}}
 	if m.isStatefulSet {
-		strategy := appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType}
-		if s.ReplacesOnDelete {
-			strategy.Type = appsv1.OnDeleteStatefulSetStrategyType
-		}
 		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{
-			Replicas: ptr.To(m.size), Template: template, UpdateStrategy: strategy,
+			Replicas: ptr.To(m.size), Template: template, UpdateStrategy: s.updateStrategy(),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{gang.LabelGang: gangName}},
 		}}
 	}
@@ -82,6 +78,14 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		job.Spec.Suspend = ptr.To(true)
 	}
 	return job
+}
+
+// updateStrategy returns how a StatefulSet replaces its pods.
+func (s Scenario) updateStrategy() appsv1.StatefulSetUpdateStrategy {
+	if s.ReplacesOnDelete {
+		return appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
+	}
+	return appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType}
 }
 
 // backoffLimit returns the default of the API server, or a limit of the user, for which containers restart in their

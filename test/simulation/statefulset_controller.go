@@ -139,10 +139,8 @@ func (c *statefulSetController) decide(set *appsv1.StatefulSet, pods []*corev1.P
 			deletePod(pod)
 		}
 	}
-	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
-		for _, pod := range podsToUpdate(byOrdinal, replicas, revision) {
-			deletePod(pod)
-		}
+	for _, pod := range podsToUpdate(set, byOrdinal, revision) {
+		deletePod(pod)
 	}
 	before := set.Status.DeepCopy()
 	c.updateStatus(set, pods, revision)
@@ -159,11 +157,15 @@ func (c *statefulSetController) decide(set *appsv1.StatefulSet, pods []*corev1.P
 }
 
 // podsToUpdate returns the pods of an earlier revision that are deleted next: all that are not ready, and a ready
-// one if no pod is unavailable (updateStatefulSetAfterInvariantEstablished with maxUnavailable 1).
-func podsToUpdate(byOrdinal map[int32]*corev1.Pod, replicas int32, revision string) []*corev1.Pod {
+// one if no pod is unavailable (updateStatefulSetAfterInvariantEstablished with maxUnavailable 1). With OnDelete, it
+// returns none.
+func podsToUpdate(set *appsv1.StatefulSet, byOrdinal map[int32]*corev1.Pod, revision string) []*corev1.Pod {
+	if set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		return nil
+	}
 	var ready, out []*corev1.Pod
 	isAvailable := true
-	for ordinal := replicas - 1; ordinal >= 0; ordinal-- {
+	for ordinal := ptr.Deref(set.Spec.Replicas, 1) - 1; ordinal >= 0; ordinal-- {
 		pod := byOrdinal[ordinal]
 		isUnavailable := pod == nil || pod.DeletionTimestamp != nil || !isRunningAndReady(pod)
 		isAvailable = isAvailable && !isUnavailable
