@@ -42,11 +42,10 @@ func Resume(w gang.Workload, attempt int32) bool {
 // known: the record and the template were injected together. The environment of an elastic gang
 // contains no size.
 func recordedReplicas(w gang.Workload) int32 {
-	record, err := injection.ReadRecord(w)
-	if err != nil || record == nil || record.Replicas < 0 || record.Replicas > injectedGangSize(w) {
-		return 0
+	if size := injection.RecordedSize(w); size <= injectedGangSize(w) {
+		return size
 	}
-	return record.Replicas
+	return 0
 }
 
 // injectedGangSize returns the gang size in the environment of the pods, or [gang.MaxPods] without one.

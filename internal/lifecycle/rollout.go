@@ -85,7 +85,7 @@ func (w WorkloadEvidence) isRollingOut() bool {
 	}
 	return slices.ContainsFunc(w.Pods, func(pod corev1.Pod) bool { return isOutdated(set, &pod) }) ||
 		hasTwoRevisions(set) && len(w.Pods) < w.configuredRanks() &&
-		set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
+			set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
 }
 
 // listRankUIDs returns the UIDs of the pods of a StatefulSet in the order of their ranks. complete is false
