@@ -40,7 +40,6 @@ var readKeys = func() map[string]bool {
 	out := map[string]bool{
 		LabelQueueName: true, LabelRankOffset: true, LabelAttempt: true, AnnotationDefaultContainer: true,
 		AnnotationVolcanoGroup: true, AnnotationKAIGroup: true, AnnotationKAITopology: true,
-		LabelYuniKornApplication: true,
 	}
 	for _, k := range keys {
 		out[k.Name] = true

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -118,6 +119,12 @@ func (p *parser) parsePlacement(g Gang, cfg Config) Placement {
 	return out
 }
 
+// ExtendTimeout returns a timeout that is up to a quarter longer, by a hash of the gang. Gangs that hold the nodes of
+// each other must not give them back at the same time.
+func ExtendTimeout(timeout time.Duration, hash uint32) time.Duration {
+	return timeout + timeout/4*time.Duration(hash%100)/100
+}
+
 // ParseScheduler returns the scheduler with a name, and an error that lists all names if there is none.
 func ParseScheduler(name string) (Scheduler, error) {
 	if !slices.Contains(Schedulers(), Scheduler(name)) {
@@ -131,7 +138,11 @@ func (p Placement) String() string {
 	if p.Scheduler == SchedulerNone {
 		return string(SchedulerNone)
 	}
-	text := fmt.Sprintf("%s with the PodGroup %s, %s and %s", p.Scheduler, p.PodGroup,
+	object := "PodGroup"
+	if p.Scheduler == SchedulerYuniKorn {
+		object = "application"
+	}
+	text := fmt.Sprintf("%s with the %s %s, %s and %s", p.Scheduler, object, p.PodGroup,
 		cmp.Or(p.PriorityClass, "no PriorityClass"), cmp.Or(p.Topology.String(), "no topology"))
 	if p.Topology.Object != "" {
 		text += " of " + p.Topology.Object

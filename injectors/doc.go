@@ -8,9 +8,10 @@
 // plan.Plan, which is data. The engine adds the needs of every gang (see [Engine]), and internal/injection
 // applies the merged plan.
 //
-// The folder of a framework is the only place that states facts about the framework. Other packages
+// The folder of a framework states the facts by which gangs of the framework are injected. Other packages
 // query the [Registry]: [Registry.Frameworks] returns the roles, launchers and ports, and
-// [Registry.Variables] the injected variables.
+// [Registry.Variables] the injected variables. Checks of programs (vet, migrate) and the agent also know the flags,
+// files and messages of launchers, as vet explains mistakes that an injector never sees.
 //
 // A new framework needs a folder and a line in [Builtin]. CONTRIBUTING.md lists the steps, and package
 // conformance contains the test suite that every injector must pass.

@@ -56,6 +56,8 @@ func (o *schedulerOptions) validateFlags() error {
 		return fmt.Errorf("--scheduler: %w", err)
 	case scheduler != gang.SchedulerNone && !o.podGroups:
 		return errors.New("--scheduler: requires --pod-groups")
+	case scheduler == gang.SchedulerYuniKorn:
+		return errors.New("--scheduler: YuniKorn cannot be the default, because each gang needs its own task groups")
 	}
 	return nil
 }

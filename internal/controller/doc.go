@@ -9,7 +9,7 @@
 // their owner. Then it observes workloads and pods and writes the phase of the gang.
 //
 // The members of a multi-workload gang are reconciled together ([Request]), whichever member changed.
-// All members own the child objects, and each member has the phase of the gang. Admission validates
+// All members own the Service, which owns the Secret, and each member has the phase of the gang. Admission validates
 // each member separately. The reconciler determines which workloads are the gang
 // (docs/adr/0004-identity.md). If their settings conflict, it reports that on all of them and
 // changes nothing else.
@@ -46,7 +46,8 @@
 // Rollcall releases the Job to the queue with the phase Suspended, and it writes the phase Pending after the
 // queue has resumed the Job.
 //
-// The reconciler keeps little between two passes (session.go), and each pass works without it.
+// The reconciler keeps little between two passes, and each pass works without it: what it knows of a gang
+// (session.go), the failures of nodes, the labels of nodes, and the clock of the API server.
 //
 // # Files
 //

@@ -19,7 +19,7 @@ const (
 	owned relation = "owned"
 	// equal: the value of the user is the planned value.
 	equal relation = "equal"
-	// sameMeaning: the value of the user is another text for the planned value (see [Meaning]).
+	// sameMeaning: the value of the user is another text for the planned value (see [plan.Meaning]).
 	sameMeaning relation = "same meaning"
 	// setting: the value of the user contains a setting of the gang that no annotation contains: the port, or the
 	// number of processes (see [Adopt]).
@@ -75,7 +75,7 @@ func relate(exists, isOwned, isEqual bool) relation {
 }
 
 // maxConflicts limits the denials of variables and the remarks about values that are kept. A person fixes a few at
-// a time. The number of checked values is not limited.
+// a time.
 const maxConflicts = 20
 
 // remark reports a value of the user that is kept. Only vet shows a suggestion.

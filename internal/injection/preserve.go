@@ -115,12 +115,13 @@ func nilIfEmpty[T any](list []T) []T {
 	return list
 }
 
-// filterUserKeys returns the keys under [gang.Prefix] that users set and that determine the template.
-// Mutable keys do not.
+// filterUserKeys returns the keys that users set and that determine the template: those under [gang.Prefix] except for
+// mutable ones, and those of KAI.
 func filterUserKeys(metadata map[string]string) map[string]string {
 	filtered := map[string]string{}
 	for key, value := range metadata {
-		if strings.HasPrefix(key, gang.Prefix) && !gang.IsWrittenByRollcall(key) && !gang.IsMutable(key) {
+		isOwn := strings.HasPrefix(key, gang.Prefix) && !gang.IsWrittenByRollcall(key) && !gang.IsMutable(key)
+		if isOwn || key == gang.LabelKAIQueue || key == gang.AnnotationKAITopology {
 			filtered[key] = value
 		}
 	}

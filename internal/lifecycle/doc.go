@@ -6,8 +6,8 @@
 // condenses it into a [Snapshot]. [State.Next] takes the last [State] and the snapshot and returns the next state: the
 // phase, the counts of restarts, the attempt, and the time before which the next attempt must not start. [Memory]
 // delays decisions that a stale cache can cause ([Memory.Confirm]). All of them are functions without clock and client.
-// Nothing else in the repository decides whether a gang restarts or fails. The reconciler only reads the members again
-// before such a decision, and withholds the decision if they have changed.
+// Nothing else in the repository decides whether a gang restarts or fails. The reconciler only withholds a decision: if
+// the members have changed when it reads them again, conflict, or wait for a queue.
 //
 // # Which workloads are the gang
 //
@@ -19,7 +19,7 @@
 // The conditions of the workloads determine whether the gang succeeded, or failed by the rules of a
 // Job ([Members.Phase]). While they do not, these are failures of the gang, in this order (restart.go):
 //
-//  1. a disruption of a pod, see [failure.Failure.IsDisruption]
+//  1. a disruption of a pod, see [failure.Failure.IsDisruption], or an eviction because of the pod itself
 //  2. a failed pod that a Job counts and that was not observed ([failure.ReasonUnobserved])
 //  3. a rank that has no pod, that is not known to have completed, and for which its Job creates no pod because the
 //     Job counts that rank, or another that runs again, as completed; also a rank that runs again, after all ranks

@@ -67,7 +67,7 @@ func (s State) scheduleDeadline(policies gang.RestartRules, snapshot Snapshot) t
 	if heldSince.Before(p.UnboundSince) {
 		heldSince = p.UnboundSince
 	}
-	return heldSince.Add(timeout + timeout/4*time.Duration(h.Sum32()%100)/100)
+	return heldSince.Add(gang.ExtendTimeout(timeout, h.Sum32()))
 }
 
 // isScheduleTimeoutExceeded reports whether some ranks held nodes for the timeout, while others had none.

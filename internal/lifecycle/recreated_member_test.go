@@ -16,7 +16,6 @@ import (
 	"rollcall.training/internal/testing/podtest"
 )
 
-// TestMemberRecreated checks what a gang does with a member that its state does not record.
 // newIdentifiedMembers returns a master and a worker of which both run, with these UIDs. An empty UID is
 // a missing member.
 func newIdentifiedMembers(uids ...types.UID) lifecycle.Members {
@@ -39,6 +38,7 @@ func completeFirst(uids ...types.UID) lifecycle.Members {
 	return out
 }
 
+// TestMemberRecreated checks what a gang does with a member that its state does not record.
 func TestMemberRecreated(t *testing.T) {
 	newIdentifiedState := func(phase lifecycle.Phase) lifecycle.State {
 		return lifecycle.State{Phase: phase, Bookkeeping: lifecycle.Bookkeeping{

@@ -171,7 +171,7 @@ type Group struct {
 // Workloads without [gang.LabelFramework] and workloads that opted out are not in any gang.
 //
 // Workloads with the same namespace and gang name are one gang if at least one of them has roles.
-// Members of that gang are the workloads for which [IsMultiWorkloadMember] is true. Every other
+// Members of that gang are the workloads for which [gang.IsMultiWorkloadMember] is true. Every other
 // workload is a gang of its own, even if the name is the same, as for the Jobs of a CronJob.
 func GroupWorkloads(workloads []gang.Workload, frameworks gang.Frameworks) []Group {
 	type key struct{ namespace, name string }

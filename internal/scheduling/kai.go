@@ -55,7 +55,7 @@ func (kai) BuildSpec(_ string, g Group) map[string]any {
 }
 
 func (kai) TopologySupport() TopologySupport {
-	return TopologySupport{Required: true, Preferred: true, Requirement: "KAI 0.10 or newer"}
+	return TopologySupport{Required: true, Preferred: true, Requirement: "KAI 0.15 or newer"}
 }
 
 func (kai) CanResize(string) bool { return true }

@@ -44,8 +44,7 @@ func (yuniKorn) PlanPods(p *plan.Plan, placement gang.Placement) {
 
 // PlanTaskGroup adds the task group of the pods, and the time after which a gang gives back nodes that it holds in
 // vain. YuniKorn then fails the pods, and the next attempt is a new application. By default, YuniKorn would place the
-// ranks separately. Gangs that hold the nodes of each other must not time out at the same time, so the timeout is up to
-// a quarter longer, by the name of the application.
+// ranks separately.
 func PlanTaskGroup(p *plan.Plan, g gang.Gang) {
 	if g.Placement.Scheduler != gang.SchedulerYuniKorn {
 		return
@@ -56,8 +55,8 @@ func PlanTaskGroup(p *plan.Plan, g gang.Gang) {
 	}
 	h := fnv.New32a()
 	_, _ = fmt.Fprint(h, g.Placement.PodGroup)
-	timeout += timeout / 4 * time.Duration(h.Sum32()%100) / 100
-	rule := fmt.Sprintf("gangSchedulingStyle=Hard placeholderTimeoutInSeconds=%d", int64(timeout.Seconds()))
+	rule := fmt.Sprintf("gangSchedulingStyle=Hard placeholderTimeoutInSeconds=%d",
+		int64(gang.ExtendTimeout(timeout, h.Sum32()).Seconds()))
 	p.PodAnnotations = append(p.PodAnnotations,
 		plan.Label{Name: annotationTaskGroup, Value: g.Role, Policy: plan.Warn},
 		plan.Label{Name: annotationSchedulingRule, Value: rule, Policy: plan.Warn})
@@ -83,13 +82,11 @@ func CheckTaskGroup(w gang.Workload, g gang.Gang) string {
 		return "the annotation " + annotationTaskGroups + " of the pod template must be a JSON list of groups, each with " +
 			"name, minMember and minResource" + help
 	}
-	name, size := cmp.Or(w.Template().Annotations[annotationTaskGroup], g.Role), w.Ranks()
-	if g.Elastic != nil {
-		size = g.Elastic.Min
-	}
-	if groups[name] != size {
+	// A copy of a live object with another role still contains the injected name of the former role.
+	size, name := g.SizeBounds(g.OwnMember()).Min, w.Template().Annotations[annotationTaskGroup]
+	if groups[g.Role] != size && groups[name] != size {
 		return fmt.Sprintf("the annotation %s of the pod template has no group %q with minMember %d%s",
-			annotationTaskGroups, name, size, help)
+			annotationTaskGroups, cmp.Or(name, g.Role), size, help)
 	}
 	return ""
 }

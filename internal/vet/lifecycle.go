@@ -60,7 +60,7 @@ func checkDisruptionsFailJob(r *reporter, w *labeledWorkload) {
 		return
 	}
 	limit := injection.WithoutOwnBackoffLimit(w.workload.Job).Spec.BackoffLimit
-	isReported := ptr.Deref(limit, 1) == 0 // by CodeBackoffLimitZero
+	isReported := ptr.Deref(limit, 1) == 0 // by BackoffLimitZero
 	if isReported || gang.IsDefaultBackoffLimit(limit) || ignoresDisruptions(w.workload.Job.Spec.PodFailurePolicy) {
 		return
 	}

@@ -17,7 +17,8 @@
 // namespaceSelector. The API server never sends an object without the label, so an unavailable
 // Rollcall does not block other workloads.
 //
-// Without a policy, every response depends only on the request. With a policy, it also depends on the
+// Without a policy, every response depends only on the request, and on the APIs that the cluster serves if
+// the gang names a scheduler or a queue. With a policy, it also depends on the
 // policy, the labels of the namespace and the time, because exemptions expire. A dry run is therefore
 // exact, and every replica with the same policy gives the same response.
 package webhook

@@ -188,7 +188,7 @@ func testRankWithoutIndex(t *testing.T, m *manager, ns string) {
 	}
 }
 
-// testRankLabelValues compares the API server's result with that of [gang.RankOf] for the same
+// testRankLabelValues compares the API server's result with that of the engine for the same
 // labels.
 func testRankLabelValues(t *testing.T, m *manager, ns string) {
 	values := []string{"", "0", "1", "03", "9.5", "x", "999999999", "1000000000"}

@@ -7,7 +7,7 @@
 // words: the number of pods of each role, their template, when the job is complete, and the names
 // under which pods find each other. A reader turns a manifest into a [Gang], and [Gang.Build] turns
 // every Gang into labeled Jobs and StatefulSets in the same way. Roles with equal templates share
-// one workload. Former host names are replaced by the new ones or preserved by a Service.
+// one workload. Former host names are replaced by the new ones.
 //
 // Package ir also has what the readers share: the roles that names suggest (frameworks.go), the former
 // hostnames (host_names.go), the engine's view of a draft (containers.go), the commands of
