@@ -13,7 +13,7 @@ const (
 	// maxParallelTests is the number of parallel tests and cases. They mostly wait for back-offs and controllers and
 	// use little CPU. It is larger than the number of clusters of all tests, because a test that waits for
 	// clusterSlots counts.
-	maxParallelTests = 36
+	maxParallelTests = 44
 	// maxClusters is the number of clusters that run at the same time. Each needs about 1 GiB of memory.
 	maxClusters = 3
 )

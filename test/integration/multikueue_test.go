@@ -70,6 +70,9 @@ func readManifest(t *testing.T, page, name string) string {
 // startTwoClusters starts two clusters with Kueue and Rollcall, and connects them.
 func startTwoClusters(t *testing.T) twoClusters {
 	t.Helper()
+	if cap(clusterSlots) < 2 {
+		t.Skip("MultiKueue needs two clusters")
+	}
 	local := startCluster(t, withoutPodGC)
 	clusterSlots <- struct{}{}
 	t.Cleanup(func() { <-clusterSlots })
