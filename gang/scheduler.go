@@ -45,9 +45,8 @@ type SchedulerNames struct {
 type Placement struct {
 	// Scheduler is the scheduler of the gang.
 	Scheduler Scheduler
-	// PodGroup is the name of the PodGroup of the gang; empty with [SchedulerNone]. It differs from
-	// [Gang.OwnPodGroup] if the user has set another name in the pod template, and with [SchedulerYuniKorn], which has
-	// applications instead.
+	// PodGroup is the name of the PodGroup of the gang, or of its applications with [SchedulerYuniKorn]; empty with
+	// [SchedulerNone]. It differs from [Gang.OwnPodGroup] if the user has set another name in the pod template.
 	PodGroup string
 	// SchedulerName is spec.schedulerName of the pods; empty if the scheduler does not require a name.
 	SchedulerName string
@@ -63,17 +62,20 @@ type Placement struct {
 	IsQueued bool
 }
 
-// OwnPodGroup returns the name of the PodGroup that Rollcall creates. The runs of a CronJob have the same gang
-// name, so the PodGroup of a gang of one workload has the name of the workload. KAI does not distinguish PodGroups of
-// two namespaces with the same name, so the name contains the namespace (KAI-Scheduler
+// OwnPodGroup returns the name of the PodGroup that Rollcall creates, or of the applications of YuniKorn. The runs of a
+// CronJob have the same gang name, so the PodGroup of a gang of one workload has the name of the workload. KAI and
+// YuniKorn do not distinguish two namespaces, so the name contains the namespace or its hash (KAI-Scheduler
 // pkg/scheduler/cache/cluster_info, snapshotPodGroups).
 func (g Gang) OwnPodGroup() string {
 	name := g.Name
 	if len(g.Members) == 1 {
 		name = g.WorkloadName
 	}
-	if g.Placement.Scheduler == SchedulerKAI {
+	switch g.Placement.Scheduler {
+	case SchedulerKAI:
 		return g.Namespace + "." + name
+	case SchedulerYuniKorn:
+		return newApplicationName(g.Namespace, name)
 	}
 	return name
 }
@@ -108,12 +110,8 @@ func (p *parser) parsePlacement(g Gang, cfg Config) Placement {
 	if p.workload.IsManagedExternally() || !isSet && !slices.Contains(usual, spec.SchedulerName) {
 		return Placement{Scheduler: SchedulerNone, PriorityClass: spec.PriorityClassName}
 	}
-	g.Placement = out
-	switch out.Scheduler {
-	case SchedulerNone:
-	case SchedulerYuniKorn:
-		out.PodGroup = g.applicationName()
-	default:
+	if out.Scheduler != SchedulerNone {
+		g.Placement = out
 		out.PodGroup = g.OwnPodGroup()
 	}
 	return out

@@ -18,12 +18,11 @@ const yuniKornName = "yunikorn"
 // maxApplicationBytes limits the readable part of the name of an application, which is the value of a label.
 const maxApplicationBytes = 32
 
-// applicationName returns the name of the applications of a gang, without the attempt. YuniKorn does not distinguish
-// applications of two namespaces with the same name.
-func (g Gang) applicationName() string {
+// newApplicationName returns the name of the applications of a gang, without the attempt.
+func newApplicationName(namespace, name string) string {
 	h := fnv.New32a()
-	_, _ = fmt.Fprintf(h, "%s/%s", g.Namespace, g.OwnPodGroup())
-	return fmt.Sprintf("%.*s-%08x", maxApplicationBytes, g.OwnPodGroup(), h.Sum32())
+	_, _ = fmt.Fprintf(h, "%s/%s", namespace, name)
+	return fmt.Sprintf("%.*s-%08x", maxApplicationBytes, name, h.Sum32())
 }
 
 // YuniKornApplication returns the application of an attempt, for [LabelYuniKornApplication].

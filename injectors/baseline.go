@@ -83,7 +83,7 @@ func addBaseline(p *plan.Plan, g gang.Gang) {
 	}
 	p.CompleteWithFirstPod = p.CompleteWithFirstPod || completesWithFirstPod(g)
 	if s := scheduling.Find(g.Placement.Scheduler); s != nil {
-		s.PlanPods(p, g.Placement)
+		s.PlanPods(p, g)
 		if scheduling.HasPodGroups(g.Placement.Scheduler) {
 			p.Children.PodGroup = g.OwnPodGroup()
 		}
@@ -111,7 +111,6 @@ func addBaseline(p *plan.Plan, g gang.Gang) {
 // annotations of the workload can change while the gang runs.
 func addPlacementAnnotations(p *plan.Plan, g gang.Gang) {
 	scheduling.PlanTopology(p, g.Placement)
-	scheduling.PlanTaskGroup(p, g)
 	if len(g.RankOrder) > 0 && g.Role == gang.RoleLauncher {
 		p.PodAnnotations = append(p.PodAnnotations,
 			plan.Label{Name: gang.AnnotationRankOrder, Value: strings.Join(g.RankOrder, ",")})

@@ -3,7 +3,6 @@ package injectors
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
@@ -41,13 +40,7 @@ func (e *Engine) checkScheduler(w gang.Workload, g gang.Gang) (gang.Warnings, ga
 		return gang.Denials{{Error: field.Invalid(path, string(s), fmt.Sprintf(format, args...)),
 			Fix: gang.NewAnnotationFix(w, gang.AnnotationScheduler, string(gang.SchedulerNone))}}
 	}
-	name := w.Template().Spec.SchedulerName
-	hasNoName := g.Placement.SchedulerName == "" && (name == "" || name == corev1.DefaultSchedulerName)
-	if s == gang.SchedulerCoscheduling && hasNoName {
-		return nil, deny("the name of the scheduler is not known; set spec.template.spec.schedulerName, " +
-			"or ask an administrator to set the value scheduling.coschedulingName of the chart")
-	}
-	if problem := scheduling.CheckTaskGroup(w, g); problem != "" {
+	if problem := scheduling.Find(s).Check(w, g); problem != "" {
 		return nil, deny("%s", problem)
 	}
 	if !scheduling.HasPodGroups(s) {

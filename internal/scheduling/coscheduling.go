@@ -21,14 +21,23 @@ func (coscheduling) Versions() []schema.GroupVersion {
 
 func (coscheduling) Requirement() string { return "the CustomResourceDefinitions of scheduler-plugins" }
 
-func (coscheduling) PlanPods(p *plan.Plan, placement gang.Placement) {
-	p.SchedulerName = placement.SchedulerName
-	p.PodLabels = append(p.PodLabels,
-		plan.Label{Name: labelCoschedulingGroup, Value: placement.PodGroup, Policy: plan.Warn})
+func (coscheduling) Check(w gang.Workload, g gang.Gang) string {
+	name := w.Template().Spec.SchedulerName
+	if g.Placement.SchedulerName != "" || name != "" && name != corev1.DefaultSchedulerName {
+		return ""
+	}
+	return "the name of the scheduler is not known; set spec.template.spec.schedulerName, " +
+		"or ask an administrator to set the value scheduling.coschedulingName of the chart"
 }
 
-func (coscheduling) ReadGroup(template *corev1.PodTemplateSpec) string {
-	return template.Labels[labelCoschedulingGroup]
+func (coscheduling) PlanPods(p *plan.Plan, g gang.Gang) {
+	p.SchedulerName = g.Placement.SchedulerName
+	p.PodLabels = append(p.PodLabels,
+		plan.Label{Name: labelCoschedulingGroup, Value: g.Placement.PodGroup, Policy: plan.Warn})
+}
+
+func (coscheduling) ReadPlacement(template *corev1.PodTemplateSpec) gang.Placement {
+	return gang.Placement{PodGroup: template.Labels[labelCoschedulingGroup]}
 }
 
 // BuildSpec sets no priority: the plugin compares the priorities of pods.

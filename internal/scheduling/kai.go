@@ -24,21 +24,26 @@ func (kai) Versions() []schema.GroupVersion {
 
 func (kai) Requirement() string { return "the CustomResourceDefinitions of KAI" }
 
-func (kai) PlanPods(p *plan.Plan, placement gang.Placement) {
-	p.SchedulerName = placement.SchedulerName
+func (kai) Check(gang.Workload, gang.Gang) string { return "" }
+
+func (kai) PlanPods(p *plan.Plan, g gang.Gang) {
+	p.SchedulerName = g.Placement.SchedulerName
 	p.PodLabels = append(p.PodLabels,
-		plan.Label{Name: gang.LabelKAIQueue, Value: placement.Queue, Policy: plan.Warn})
+		plan.Label{Name: gang.LabelKAIQueue, Value: g.Placement.Queue, Policy: plan.Warn})
 	p.PodAnnotations = append(p.PodAnnotations,
-		plan.Label{Name: gang.AnnotationKAIGroup, Value: placement.PodGroup, Policy: plan.Warn},
+		plan.Label{Name: gang.AnnotationKAIGroup, Value: g.Placement.PodGroup, Policy: plan.Warn},
 		plan.Label{Name: annotationSkipPodGrouper, Value: "true", Policy: plan.Warn})
-	if object := placement.Topology.Object; object != "" {
+	if object := g.Placement.Topology.Object; object != "" {
 		p.PodAnnotations = append(p.PodAnnotations,
 			plan.Label{Name: gang.AnnotationKAITopology, Value: object, Policy: plan.Warn})
 	}
 }
 
-func (kai) ReadGroup(template *corev1.PodTemplateSpec) string {
-	return template.Annotations[gang.AnnotationKAIGroup]
+func (kai) ReadPlacement(template *corev1.PodTemplateSpec) gang.Placement {
+	return gang.Placement{
+		PodGroup: template.Annotations[gang.AnnotationKAIGroup], Queue: template.Labels[gang.LabelKAIQueue],
+		Topology: gang.Topology{Object: template.Annotations[gang.AnnotationKAITopology]},
+	}
 }
 
 // BuildSpec sets the priority because KAI ignores those of the pods.

@@ -31,16 +31,18 @@ func (native) Requirement() string {
 		"(Kubernetes 1.36: v1alpha2, and the gate GangScheduling)"
 }
 
-func (native) PlanPods(p *plan.Plan, placement gang.Placement) {
-	p.SchedulingGroup = placement.PodGroup
+func (native) Check(gang.Workload, gang.Gang) string { return "" }
+
+func (native) PlanPods(p *plan.Plan, g gang.Gang) {
+	p.SchedulingGroup = g.Placement.PodGroup
 }
 
-func (native) ReadGroup(template *corev1.PodTemplateSpec) string {
+func (native) ReadPlacement(template *corev1.PodTemplateSpec) gang.Placement {
 	group := template.Spec.SchedulingGroup
 	if group == nil || group.PodGroupName == nil {
-		return ""
+		return gang.Placement{}
 	}
-	return *group.PodGroupName
+	return gang.Placement{PodGroup: *group.PodGroupName}
 }
 
 // BuildSpec sets the disruption mode so that kube-scheduler preempts the gang as one.

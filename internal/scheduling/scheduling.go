@@ -24,10 +24,14 @@ type Scheduler interface {
 	Versions() []schema.GroupVersion
 	// Requirement returns what makes an API server serve the versions, as the rest of a sentence.
 	Requirement() string
+	// Check returns why the scheduler cannot place a workload of a gang, and the fix as a sentence without a period;
+	// empty if it can.
+	Check(w gang.Workload, g gang.Gang) string
 	// PlanPods adds to a plan what the pods of a gang need.
-	PlanPods(p *plan.Plan, placement gang.Placement)
-	// ReadGroup returns the name of the PodGroup in a pod template; empty if there is none.
-	ReadGroup(template *corev1.PodTemplateSpec) string
+	PlanPods(p *plan.Plan, g gang.Gang)
+	// ReadPlacement returns what the scheduler finds in a pod template: the PodGroup, which is empty if there is none, the
+	// queue, and the object of the topology.
+	ReadPlacement(template *corev1.PodTemplateSpec) gang.Placement
 	// BuildSpec returns the spec of a PodGroup in a version.
 	BuildSpec(version string, g Group) map[string]any
 	// CanResize reports whether the number of ranks in a PodGroup of a version can change.
@@ -94,14 +98,14 @@ func FindPlacement(template *corev1.PodTemplateSpec, g gang.Gang) gang.Placement
 		return out
 	}
 	for _, name := range append([]gang.Scheduler{out.Scheduler}, gang.Schedulers()...) {
-		if s := Find(name); s != nil && s.ReadGroup(template) != "" {
-			out.Scheduler, out.PodGroup = name, s.ReadGroup(template)
+		s := Find(name)
+		if s == nil {
+			continue
+		}
+		if found := s.ReadPlacement(template); found.PodGroup != "" {
+			out.Scheduler, out.PodGroup, out.Queue = name, found.PodGroup, found.Queue
 			out.Topology, _ = gang.ParseTopology(template.Annotations[gang.AnnotationTopology])
-			out.Queue = ""
-			if name == gang.SchedulerKAI {
-				out.Queue = template.Labels[gang.LabelKAIQueue]
-				out.Topology.Object = template.Annotations[gang.AnnotationKAITopology]
-			}
+			out.Topology.Object = found.Topology.Object
 			return out
 		}
 	}

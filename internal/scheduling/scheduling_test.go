@@ -93,8 +93,8 @@ func TestBuildPodGroup(t *testing.T) {
 	}
 }
 
-// TestReadGroup checks that each scheduler finds the PodGroup that it planned.
-func TestReadGroup(t *testing.T) {
+// TestReadPlacement checks that each scheduler finds the PodGroup that it planned.
+func TestReadPlacement(t *testing.T) {
 	for _, name := range gang.Schedulers() {
 		s := scheduling.Find(name)
 		if s == nil {
@@ -102,7 +102,7 @@ func TestReadGroup(t *testing.T) {
 		}
 		t.Run("the scheduler "+string(name), func(t *testing.T) {
 			var p plan.Plan
-			s.PlanPods(&p, gang.Placement{Scheduler: name, PodGroup: "train"})
+			s.PlanPods(&p, gang.Gang{Placement: gang.Placement{Scheduler: name, PodGroup: "train"}})
 			template := &corev1.PodTemplateSpec{}
 			template.Labels, template.Annotations = map[string]string{}, map[string]string{}
 			for _, l := range p.PodLabels {
@@ -114,10 +114,10 @@ func TestReadGroup(t *testing.T) {
 			if p.SchedulingGroup != "" {
 				template.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(p.SchedulingGroup)}
 			}
-			if got := s.ReadGroup(template); got != "train" {
+			if got := s.ReadPlacement(template).PodGroup; got != "train" {
 				t.Errorf("the PodGroup is %q", got)
 			}
-			if got := s.ReadGroup(&corev1.PodTemplateSpec{}); got != "" {
+			if got := s.ReadPlacement(&corev1.PodTemplateSpec{}).PodGroup; got != "" {
 				t.Errorf("the PodGroup of other pods is %q", got)
 			}
 		})

@@ -23,14 +23,16 @@ func (volcano) Versions() []schema.GroupVersion {
 
 func (volcano) Requirement() string { return "the CustomResourceDefinitions of Volcano" }
 
-func (volcano) PlanPods(p *plan.Plan, placement gang.Placement) {
-	p.SchedulerName = placement.SchedulerName
+func (volcano) Check(gang.Workload, gang.Gang) string { return "" }
+
+func (volcano) PlanPods(p *plan.Plan, g gang.Gang) {
+	p.SchedulerName = g.Placement.SchedulerName
 	p.PodAnnotations = append(p.PodAnnotations,
-		plan.Label{Name: gang.AnnotationVolcanoGroup, Value: placement.PodGroup, Policy: plan.Warn})
+		plan.Label{Name: gang.AnnotationVolcanoGroup, Value: g.Placement.PodGroup, Policy: plan.Warn})
 }
 
-func (volcano) ReadGroup(template *corev1.PodTemplateSpec) string {
-	return template.Annotations[gang.AnnotationVolcanoGroup]
+func (volcano) ReadPlacement(template *corev1.PodTemplateSpec) gang.Placement {
+	return gang.Placement{PodGroup: template.Annotations[gang.AnnotationVolcanoGroup]}
 }
 
 func (volcano) BuildSpec(_ string, g Group) map[string]any {

@@ -35,40 +35,26 @@ func (yuniKorn) Versions() []schema.GroupVersion { return nil }
 
 func (yuniKorn) Requirement() string { return "" }
 
-func (yuniKorn) PlanPods(p *plan.Plan, placement gang.Placement) {
-	p.SchedulerName = placement.SchedulerName
-	p.PodLabels = append(p.PodLabels, plan.Label{
-		Name: gang.LabelYuniKornApplication, Value: gang.YuniKornApplication(placement.PodGroup, ""), Policy: plan.Warn,
-	})
-}
-
-// PlanTaskGroup adds the task group of the pods, and the time after which a gang gives back nodes that it holds in
-// vain. YuniKorn then fails the pods, and the next attempt is a new application. By default, YuniKorn would place the
-// ranks separately.
-func PlanTaskGroup(p *plan.Plan, g gang.Gang) {
-	if g.Placement.Scheduler != gang.SchedulerYuniKorn {
-		return
-	}
-	timeout := g.RestartRules.ScheduleTimeout
-	if timeout == 0 {
-		timeout = reservationTimeout
-	}
+// PlanPods sets the application, the task group, and the time after which a gang gives back nodes that it holds in vain.
+// YuniKorn then fails the pods, and the next attempt is a new application. By default, YuniKorn would place the ranks
+// separately.
+func (yuniKorn) PlanPods(p *plan.Plan, g gang.Gang) {
+	p.SchedulerName = g.Placement.SchedulerName
+	timeout := cmp.Or(g.RestartRules.ScheduleTimeout, reservationTimeout)
 	h := fnv.New32a()
 	_, _ = fmt.Fprint(h, g.Placement.PodGroup)
 	rule := fmt.Sprintf("gangSchedulingStyle=Hard placeholderTimeoutInSeconds=%d",
 		int64(gang.ExtendTimeout(timeout, h.Sum32()).Seconds()))
+	p.PodLabels = append(p.PodLabels, plan.Label{
+		Name: gang.LabelYuniKornApplication, Value: gang.YuniKornApplication(g.Placement.PodGroup, ""), Policy: plan.Warn,
+	})
 	p.PodAnnotations = append(p.PodAnnotations,
 		plan.Label{Name: annotationTaskGroup, Value: g.Role, Policy: plan.Warn},
 		plan.Label{Name: annotationSchedulingRule, Value: rule, Policy: plan.Warn})
 }
 
-// CheckTaskGroup returns why YuniKorn cannot place a workload of a gang as one, and the fix as a sentence without a
-// period; empty if it can.
-func CheckTaskGroup(w gang.Workload, g gang.Gang) string {
-	switch {
-	case g.Placement.Scheduler != gang.SchedulerYuniKorn:
-		return ""
-	case w.StatefulSet != nil || g.RestartRules.RestartPolicy == gang.RestartPolicyPod:
+func (yuniKorn) Check(w gang.Workload, g gang.Gang) string {
+	if w.StatefulSet != nil || g.RestartRules.RestartPolicy == gang.RestartPolicyPod {
 		return fmt.Sprintf("YuniKorn reserves nodes for new applications only, and single pods that restart are not a new "+
 			"application; use Jobs with the annotation %s gang or never", gang.AnnotationRestartPolicy)
 	}
@@ -112,8 +98,8 @@ func parseTaskGroups(text string) (map[string]int32, bool) {
 	return out, true
 }
 
-func (yuniKorn) ReadGroup(template *corev1.PodTemplateSpec) string {
-	return gang.ReadYuniKornApplication(template)
+func (yuniKorn) ReadPlacement(template *corev1.PodTemplateSpec) gang.Placement {
+	return gang.Placement{PodGroup: gang.ReadYuniKornApplication(template)}
 }
 
 func (yuniKorn) BuildSpec(string, Group) map[string]any { return nil }

@@ -3,8 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,13 +45,8 @@ func (c *Cluster) StartKAI(ctx context.Context) error {
 	if err := c.createKAIQueues(ctx); err != nil {
 		return err
 	}
-	// The scheduler has no flag for this file, and reads it in its home directory.
-	config := filepath.Join(c.dir, ".kube", "config")
-	if err := os.MkdirAll(filepath.Dir(config), 0o700); err != nil {
-		return fmt.Errorf("creating the directory for the configuration of KAI: %w", err)
-	}
-	if err := os.Symlink(c.Kubeconfig(), config); err != nil {
-		return fmt.Errorf("linking the configuration of KAI: %w", err)
+	if err := c.linkKubeconfig(); err != nil {
+		return err
 	}
 	for _, p := range []program{
 		// The server for plugins listens on all addresses, except with an invalid port.

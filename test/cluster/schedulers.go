@@ -129,15 +129,23 @@ func (c *Cluster) StartYuniKorn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The program has no flags, and reads the configuration of kubectl in its home directory.
-	config := filepath.Join(c.dir, ".kube", "config")
-	if err := os.MkdirAll(filepath.Dir(config), 0o700); err != nil {
-		return fmt.Errorf("creating the directory for the configuration of YuniKorn: %w", err)
-	}
-	if err := os.Symlink(c.Kubeconfig(), config); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("linking the configuration of YuniKorn: %w", err)
+	if err := c.linkKubeconfig(); err != nil {
+		return err
 	}
 	return c.startProgram(program{Name: yuniKornComponent.name, Path: path})
+}
+
+// linkKubeconfig provides the configuration of kubectl in the home directory of the programs, for schedulers without a
+// flag for the file.
+func (c *Cluster) linkKubeconfig() error {
+	config := filepath.Join(c.dir, ".kube", "config")
+	if err := os.MkdirAll(filepath.Dir(config), 0o700); err != nil {
+		return fmt.Errorf("creating the directory for the kubeconfig: %w", err)
+	}
+	if err := os.Symlink(c.Kubeconfig(), config); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("linking the kubeconfig: %w", err)
+	}
+	return nil
 }
 
 // installScheduler builds a scheduler, installs its CustomResourceDefinitions, and returns the path of the program.

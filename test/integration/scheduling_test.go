@@ -445,9 +445,11 @@ func testPlacedSuspended(t *testing.T, s *placement) {
 		first.patchJob(job, `{"spec":{"suspend":true}}`)
 	}
 	second.waitForPhase(lifecycle.Running, 0)
-	_, err := s.groups.Namespace(ns).Get(t.Context(), s.podGroupName(ns, "first"), metav1.GetOptions{})
-	if isKept := err == nil; isKept == scheduling.Find(s.scheduler).ReservesWithoutPods() {
-		t.Errorf("reading the PodGroup of the suspended gang: %v", err)
+	if scheduling.HasPodGroups(s.scheduler) {
+		_, err := s.groups.Namespace(ns).Get(t.Context(), s.podGroupName(ns, "first"), metav1.GetOptions{})
+		if isKept := err == nil; isKept == scheduling.Find(s.scheduler).ReservesWithoutPods() {
+			t.Errorf("reading the PodGroup of the suspended gang: %v", err)
+		}
 	}
 	for _, job := range first.jobs {
 		first.patchJob(job, `{"spec":{"suspend":false}}`)

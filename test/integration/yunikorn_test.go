@@ -32,7 +32,7 @@ func TestYuniKorn(t *testing.T) {
 	s := &placement{manager: &manager{installation.New(t, c)}, scheduler: gang.SchedulerYuniKorn}
 	s.runInOrder(t, map[string]func(*testing.T, *placement){
 		"RestartWhileAnotherWaits": testApplicationRestart,
-		"Suspended":                testApplicationSuspended,
+		"Suspended":                testPlacedSuspended,
 		"ReservationTimeout":       testReservationTimeout,
 		"Writes":                   testPlacedWrites,
 		"RandomOrders":             testPlacedRandomOrders,
@@ -55,27 +55,6 @@ func testApplicationRestart(t *testing.T, s *placement) {
 	t.Logf("the waiting gang has %d placeholders with nodes", s.countPlaceholders(t, ns))
 	second.deleteGang()
 	first.waitForPhase(lifecycle.Running, 1)
-	first.deleteGang()
-}
-
-// testApplicationSuspended checks that a gang that is resumed at once waits for all of its nodes.
-func testApplicationSuspended(t *testing.T, s *placement) {
-	ns := s.createNamespace(t)
-	first := s.createGang(t, ns, s.newWorkloads("first")...)
-	first.waitForPhase(lifecycle.Running, 0)
-	second := s.createGang(t, ns, s.newWorkloads("second")...)
-	second.waitForBound(0, placedRanks)
-	for _, job := range first.jobs {
-		first.patchJob(job, `{"spec":{"suspend":true}}`)
-	}
-	second.waitForPhase(lifecycle.Running, 0)
-	for _, job := range first.jobs {
-		first.patchJob(job, `{"spec":{"suspend":false}}`)
-	}
-	first.waitForBound(0, placedRanks)
-	first.checkUnbound()
-	second.deleteGang()
-	first.waitForBound(placedRanks, placedRanks)
 	first.deleteGang()
 }
 

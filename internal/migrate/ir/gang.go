@@ -224,7 +224,7 @@ func (g PodGroup) Apply(b *Gang, s source.Scheduler) bool {
 			"if coscheduling is a plugin of another scheduler, set schedulerName in the pod templates")
 	}
 	var pods plan.Plan
-	scheduler.PlanPods(&pods, gang.Placement{PodGroup: b.Name})
+	scheduler.PlanPods(&pods, gang.Gang{Placement: gang.Placement{PodGroup: b.Name}})
 	for i := range b.Roles {
 		t := &b.Roles[i].Template
 		for _, l := range pods.PodLabels {
