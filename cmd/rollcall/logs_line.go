@@ -14,7 +14,7 @@ import (
 
 // maxLineBytes is the length in bytes at which a line is split. It bounds the memory for the output
 // of a program that never ends a line.
-const maxLineBytes = 64 << 10
+const maxLineBytes = 1 << 20
 
 // linePrinter prints the lines of many ranks. It is safe for concurrent use.
 type linePrinter struct {
@@ -73,12 +73,9 @@ type logPosition struct {
 // position.
 func (p *linePrinter) copyLog(prefix string, log io.Reader, position *logPosition) error {
 	start, linesAtStart := *position, 0
-	in := bufio.NewReaderSize(log, maxLineBytes)
+	in := bufio.NewReaderSize(log, 64<<10)
 	for {
-		line, readErr := in.ReadSlice('\n')
-		if errors.Is(readErr, bufio.ErrBufferFull) {
-			readErr = nil // the rest follows like a line without a timestamp
-		}
+		line, readErr := readLine(in)
 		if len(line) == 0 && readErr != nil {
 			return wrapReadError(readErr)
 		}
@@ -102,6 +99,22 @@ func (p *linePrinter) copyLog(prefix string, log io.Reader, position *logPositio
 		}
 		if readErr != nil {
 			return wrapReadError(readErr)
+		}
+	}
+}
+
+// readLine reads a line including its end. A line that is longer than maxLineBytes is returned in
+// parts. The last line of a log may be returned together with io.EOF.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) || len(line) >= maxLineBytes {
+			if errors.Is(err, bufio.ErrBufferFull) {
+				err = nil
+			}
+			return line, err
 		}
 	}
 }

@@ -150,8 +150,9 @@ func matchArguments(served metav1.APIResource, args []string) (names []string, r
 func (r *clusterReader) listObjects(
 	ctx context.Context, kind metav1.APIResource, names []string,
 ) ([]*manifest.Document, error) {
-	version := schema.GroupVersion{Group: kind.Group, Version: kind.Version}
-	resources := r.client.Resource(version.WithResource(kind.Name))
+	resources := r.client.Resource(schema.GroupVersionResource{
+		Group: kind.Group, Version: kind.Version, Resource: kind.Name,
+	})
 	var client dynamic.ResourceInterface = resources
 	if kind.Namespaced {
 		client = resources.Namespace(r.namespace)

@@ -104,7 +104,7 @@ func (l Launch) Flags() (flags map[string]Argument, complete bool) {
 		if !strings.HasPrefix(arg.Text, "-") {
 			return flags, arg.Known
 		}
-		name, value, hasInlineValue := splitFlag(arg.Text)
+		name, value, hasInlineValue := SplitFlag(arg.Text)
 		count, known := l.countValues(name)
 		switch {
 		case !known || !arg.Known && !hasInlineValue:
@@ -121,9 +121,9 @@ func (l Launch) Flags() (flags map[string]Argument, complete bool) {
 	return flags, true
 }
 
-// splitFlag returns the name of a flag without its leading dashes and with dashes instead of underscores, and the value
+// SplitFlag returns the name of a flag without its leading dashes and with dashes instead of underscores, and the value
 // in the same word.
-func splitFlag(text string) (name, value string, hasInlineValue bool) {
+func SplitFlag(text string) (name, value string, hasInlineValue bool) {
 	name, value, hasInlineValue = strings.Cut(strings.TrimLeft(text, "-"), "=")
 	return strings.ReplaceAll(name, "_", "-"), value, hasInlineValue
 }

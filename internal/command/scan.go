@@ -135,7 +135,7 @@ func (l Launch) indexProgram() int {
 			}
 			continue
 		}
-		name, _, hasInlineValue := splitFlag(arg.Text)
+		name, _, hasInlineValue := SplitFlag(arg.Text)
 		count, known := l.countValues(name)
 		followsUnknown = !known && !hasInlineValue
 		if known && !hasInlineValue {

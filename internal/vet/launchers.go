@@ -208,9 +208,8 @@ func checkLauncherWithoutHosts(r *reporter, w *labeledWorkload) {
 
 // maySetHosts reports whether the argument is an option for hosts, or is unknown.
 func maySetHosts(l command.Launch, a command.Argument) bool {
-	name, _, _ := strings.Cut(strings.TrimLeft(a.Text, "-"), "=")
-	isHostOption := command.ContainsFlag(l.HostFlags, strings.ReplaceAll(name, "_", "-"))
-	return !a.Known || strings.HasPrefix(a.Text, "-") && isHostOption
+	name, _, _ := command.SplitFlag(a.Text)
+	return !a.Known || strings.HasPrefix(a.Text, "-") && command.ContainsFlag(l.HostFlags, name)
 }
 
 func checkSSHPort(r *reporter, w *labeledWorkload) {

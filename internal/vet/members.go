@@ -16,7 +16,7 @@ import (
 
 // isFirstMember reports whether w has the lowest rank of the workloads of its gang. Checks that
 // concern a complete gang report on this workload, so that they report once.
-func (in *input) isFirstMember(w *labeledWorkload) bool {
+func (w *labeledWorkload) isFirstMember() bool {
 	for _, other := range w.group.members {
 		if other != w && other.gang != nil && compareMembers(other, w) < 0 {
 			return false
@@ -37,7 +37,7 @@ func compareMembers(a, b *labeledWorkload) int {
 }
 
 func checkMemberConflict(r *reporter, w *labeledWorkload) {
-	if !w.group.MultiWorkload || !r.isFirstMember(w) {
+	if !w.group.MultiWorkload || !w.isFirstMember() {
 		return
 	}
 	var specs []roster.MemberSpec
@@ -94,7 +94,7 @@ func (in *input) findUnlabeledMember(w *labeledWorkload, want gang.Member) *inpu
 }
 
 func checkMembersMissing(r *reporter, w *labeledWorkload) {
-	if !w.workload.HasRoles() || !r.isFirstMember(w) {
+	if !w.workload.HasRoles() || !w.isFirstMember() {
 		return
 	}
 	const field = "metadata.annotations[" + gang.AnnotationRoles + "]"
@@ -182,7 +182,7 @@ func checkServiceConflict(r *reporter, w *labeledWorkload) {
 
 func checkServiceNotNeeded(r *reporter, w *labeledWorkload) {
 	o, mismatch := r.gangService(w)
-	if o == nil || mismatch != "" || !r.isFirstMember(w) {
+	if o == nil || mismatch != "" || !w.isFirstMember() {
 		return
 	}
 	if _, isPrintedByInject := o.Labels[gang.LabelGang]; isPrintedByInject {

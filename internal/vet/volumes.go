@@ -13,7 +13,7 @@ import (
 )
 
 func checkCheckpointVolume(r *reporter, w *labeledWorkload) {
-	if !canRestart(w) || !r.isFirstMember(w) {
+	if !canRestart(w) || !w.isFirstMember() {
 		return
 	}
 	members := w.group.members
@@ -87,7 +87,7 @@ func checkVolumeNotReadWriteMany(r *reporter, w *labeledWorkload) {
 		if slices.Contains(modes, corev1.ReadWriteMany) || slices.Contains(modes, corev1.ReadOnlyMany) {
 			continue
 		}
-		pods := r.countMountingPods(w, name)
+		pods := w.countMountingPods(name)
 		if pods < 2 {
 			continue
 		}
@@ -112,7 +112,7 @@ func joinAccessModes(modes []corev1.PersistentVolumeAccessMode) string {
 }
 
 // countMountingPods returns the number of pods of the gang that mount a claim.
-func (in *input) countMountingPods(w *labeledWorkload, claim string) int32 {
+func (w *labeledWorkload) countMountingPods(claim string) int32 {
 	mountsClaim := func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
 	}

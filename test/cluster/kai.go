@@ -3,11 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 )
 
 // KAIQueue is the queue that [Cluster.StartKAI] creates, the default of KAI.
@@ -66,24 +61,13 @@ func (c *Cluster) StartKAI(ctx context.Context) error {
 
 // createKAIQueues creates [KAIQueue] and its parent. The scheduler only admits PodGroups to queues with a parent.
 func (c *Cluster) createKAIQueues(ctx context.Context) error {
-	client, err := dynamic.NewForConfig(c.Config())
-	if err != nil {
-		return fmt.Errorf("creating a client: %w", err)
-	}
-	version := schema.GroupVersion{Group: "scheduling.run.ai", Version: "v2"}
-	const parent, unlimited = "default-parent-queue", int64(-1)
+	const unlimited = "{quota: -1, limit: -1, overQuotaWeight: 1}"
+	const parent = "default-parent-queue"
 	for name, parentOfQueue := range map[string]string{parent: "", KAIQueue: parent} {
-		resources := map[string]any{}
-		for _, resource := range []string{"cpu", "gpu", "memory"} {
-			resources[resource] = map[string]any{"quota": unlimited, "limit": unlimited, "overQuotaWeight": int64(1)}
-		}
-		queue := &unstructured.Unstructured{Object: map[string]any{
-			"spec": map[string]any{"parentQueue": parentOfQueue, "resources": resources},
-		}}
-		queue.SetGroupVersionKind(version.WithKind("Queue"))
-		queue.SetName(name)
-		_, err := client.Resource(version.WithResource("queues")).Create(ctx, queue, metav1.CreateOptions{})
-		if err != nil {
+		manifest := fmt.Sprintf("{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: %s}, "+
+			"spec: {parentQueue: %q, resources: {cpu: %s, gpu: %s, memory: %s}}}",
+			name, parentOfQueue, unlimited, unlimited, unlimited)
+		if _, err := c.KubectlWithInput(ctx, manifest, "create", "-f", "-"); err != nil {
 			return fmt.Errorf("creating the queue %s of KAI: %w", name, err)
 		}
 	}

@@ -14,12 +14,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// The values of spec.schedulerName of pods for the schedulers that a test can start next to kube-scheduler.
-const (
-	CoschedulingSchedulerName = "scheduler-plugins-scheduler"
-	VolcanoSchedulerName      = "volcano"
-	YuniKornSchedulerName     = "yunikorn"
-)
+// CoschedulingSchedulerName is the schedulerName of pods for the scheduler that [Cluster.StartCoscheduling] runs.
+const CoschedulingSchedulerName = "scheduler-plugins-scheduler"
 
 const volcanoModule = "volcano.sh/volcano"
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -64,13 +62,7 @@ func TestKueue(t *testing.T) {
 // testKueuePage follows the page with its own queue.
 func testKueuePage(t *testing.T, m *manager, ns string) {
 	const page = "docs/tasks/kueue.md"
-	text, err := os.ReadFile("../../" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, queue, _ := strings.Cut(string(text), "```yaml\n# queue.yaml\n")
-	queue, _, _ = strings.Cut(queue, "```")
-	m.applyManifest(t, ns, queue)
+	m.applyManifest(t, ns, readManifest(t, page, "queue.yaml"))
 	m.runFakeKubelet(t, ns, nil)
 	if n := pages.Follow(t, "../..", page, m.Cluster, ns, ""); n < 7 {
 		t.Errorf("the page has only %d commands", n)

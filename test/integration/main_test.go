@@ -41,6 +41,12 @@ func TestMain(m *testing.M) {
 func startCluster(t *testing.T, options cluster.Options) *cluster.Cluster {
 	t.Helper()
 	t.Parallel()
+	return startNextCluster(t, options)
+}
+
+// startNextCluster starts a cluster as startCluster does, for a test that is parallel already.
+func startNextCluster(t *testing.T, options cluster.Options) *cluster.Cluster {
+	t.Helper()
 	clusterSlots <- struct{}{}
 	t.Cleanup(func() { <-clusterSlots })
 	return cluster.Start(t, options)

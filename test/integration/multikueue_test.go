@@ -22,7 +22,7 @@ import (
 )
 
 // multiKueuePage has the policy that MultiKueue needs for gangs that restart.
-const multiKueuePage = "../../docs/tasks/kueue.md"
+const multiKueuePage = "docs/tasks/kueue.md"
 
 // twoClusters are a cluster in which users create Jobs, and a cluster in which MultiKueue runs them.
 type twoClusters struct{ local, worker *manager }
@@ -55,7 +55,7 @@ func adaptCases(
 // readManifest returns the manifest of a page that starts with the name of its file.
 func readManifest(t *testing.T, page, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(page)
+	text, err := os.ReadFile("../../" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +74,7 @@ func startTwoClusters(t *testing.T) twoClusters {
 		t.Skip("MultiKueue needs two clusters")
 	}
 	local := startCluster(t, withoutPodGC)
-	clusterSlots <- struct{}{}
-	t.Cleanup(func() { <-clusterSlots })
-	worker := cluster.Start(t, withoutPodGC)
+	worker := startNextCluster(t, withoutPodGC)
 	var out []*manager
 	for _, c := range []*cluster.Cluster{local, worker} {
 		if err := c.StartKueue(t.Context()); err != nil {

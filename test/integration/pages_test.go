@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -58,12 +57,7 @@ func (m *manager) succeedRankZero(ctx context.Context, ns string) {
 // testPolicyPage follows the page about the policy of a cluster, with the policy of its values in force.
 func testPolicyPage(t *testing.T, m *manager, ns string) {
 	const page = "docs/tasks/enforce-a-policy.md"
-	text, err := os.ReadFile("../../" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, block, _ := strings.Cut(string(text), "```yaml\n# values.yaml\n")
-	block, _, _ = strings.Cut(block, "```")
+	block := readManifest(t, page, "values.yaml")
 	var values struct {
 		Policy struct {
 			File map[string]any `json:"file"`

@@ -348,22 +348,13 @@ const kaiTopology = "network"
 // createKAITopology creates a Topology of KAI with labels of nodes.
 func (s *placement) createKAITopology(t *testing.T, labels ...string) {
 	t.Helper()
-	var levels []any
+	var levels []string
 	for _, label := range labels {
-		levels = append(levels, map[string]any{"nodeLabel": label})
+		levels = append(levels, "{nodeLabel: "+label+"}")
 	}
-	version := schema.GroupVersion{Group: "kai.scheduler", Version: "v1alpha1"}
-	topology := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"levels": levels}}}
-	topology.SetGroupVersionKind(version.WithKind("Topology"))
-	topology.SetName(kaiTopology)
-	client, err := dynamic.NewForConfig(s.Cluster.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = client.Resource(version.WithResource("topologies")).Create(t.Context(), topology, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.applyManifest(t, "", fmt.Sprintf(
+		`{apiVersion: kai.scheduler/v1alpha1, kind: Topology, metadata: {name: %s}, spec: {levels: [%s]}}`,
+		kaiTopology, strings.Join(levels, ", ")))
 }
 
 // testPlacedEqualNames checks that a gang does not take part in a gang of another namespace with the same name.
