@@ -28,13 +28,16 @@ func ParseElasticBounds(text string) (ElasticBounds, error) {
 	return ElasticBounds{Min: int32(minimum), Max: int32(maximum)}, nil
 }
 
+// IsElasticRole reports whether the number of pods of a role can change while the gang trains.
+func (g Gang) IsElasticRole(role string) bool { return g.Elastic != nil && role == g.Framework.ElasticRole }
+
 // SizeBounds returns the smallest and the largest number of pods of members together. They differ only for the elastic
 // role.
 func (g Gang) SizeBounds(members ...Member) ElasticBounds {
 	var bounds ElasticBounds
 	for _, m := range members {
 		size := ElasticBounds{Min: m.Size, Max: m.Size}
-		if g.Elastic != nil && m.Role == g.Framework.ElasticRole {
+		if g.IsElasticRole(m.Role) {
 			size = *g.Elastic
 		}
 		bounds.Min, bounds.Max = bounds.Min+size.Min, bounds.Max+size.Max

@@ -171,7 +171,7 @@ func (p *parser) buildMembers(g Gang, roles []Member) []Member {
 	for _, m := range roles {
 		m.WorkloadName = MemberName(g.Name, m.Role)
 		if m.Role == g.Role {
-			if isElasticRole := g.Elastic != nil && g.Framework.ElasticRole == m.Role; isElasticRole {
+			if g.IsElasticRole(m.Role) {
 				m.Size = ranks // parseElasticBounds has checked the bounds
 			}
 			if m.Size != ranks {

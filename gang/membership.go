@@ -54,7 +54,7 @@ func (g Gang) FormatRoles() string {
 	var roles []string
 	for _, m := range g.Members {
 		size := strconv.Itoa(int(m.Size))
-		if g.Elastic != nil && m.Role == g.Framework.ElasticRole {
+		if g.IsElasticRole(m.Role) {
 			size = g.Elastic.String()
 		}
 		roles = append(roles, m.Role+"="+size)

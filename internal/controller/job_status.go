@@ -33,19 +33,17 @@ var errJobStatusPending = errors.New("status of the Job is incomplete")
 // It returns [errJobStatusReset] if it wrote the status, and [errJobStatusPending] if the Job controller has to write
 // it first.
 func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) error {
-	if m.Job == nil || a != actionSuspend && !m.isAboutToResume(a) {
+	isSuspending := a == actionSuspend && !m.IsSuspended() && !m.lastStatus().SuspendedByRollcall
+	if m.Job == nil || !isSuspending && !m.isAboutToResume(a) {
 		return nil
 	}
-	changed, isReset := m.Job.DeepCopy(), false
-	switch {
-	case a == actionSuspend:
-		isReset = m.withdrawSuspendedCondition(changed)
-	case m.restartsCompleted() && (attempt.HasUncountedPods(m.Job) || m.observed.HasUncountedSuccess):
+	isCounting := attempt.HasUncountedPods(m.Job) || m.observed.HasUncountedSuccess
+	if !isSuspending && m.restartsCompleted() && isCounting {
 		return errJobStatusPending
-	default:
-		isReset = attempt.ResetJobStatus(changed, m.restartsCompleted())
 	}
-	if !isReset {
+	changed := m.Job.DeepCopy()
+	if isReset := isSuspending && withdrawSuspendedCondition(changed) ||
+		!isSuspending && attempt.ResetJobStatus(changed, m.restartsCompleted()); !isReset {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})
@@ -59,17 +57,14 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 // is still true from a suspension before. The Job controller has then not written the status since the Job was
 // resumed, but it may have created pods. Only a condition that it sets again shows that it terminates these pods.
 // The function reports whether it changed the status.
-func (m member) withdrawSuspendedCondition(changed *batchv1.Job) bool {
-	if m.IsSuspended() || m.lastStatus().SuspendedByRollcall {
-		return false
-	}
-	i := slices.IndexFunc(changed.Status.Conditions, func(c batchv1.JobCondition) bool {
+func withdrawSuspendedCondition(job *batchv1.Job) bool {
+	i := slices.IndexFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
 	})
 	if i < 0 {
 		return false
 	}
-	changed.Status.Conditions[i].Status = corev1.ConditionFalse
+	job.Status.Conditions[i].Status = corev1.ConditionFalse
 	return true
 }
 

@@ -137,9 +137,12 @@ type rankLogResult struct {
 func (r *Reconciler) observeRankLog(
 	ctx context.Context, g *observedGang, state lifecycle.State, workloads []lifecycle.WorkloadEvidence,
 ) lifecycle.RankLog {
+	if r.rankLogs == nil {
+		return lifecycle.RankLog{}
+	}
 	s := g.pass.session
 	source := state.FindRankLog(workloads, &s.memory)
-	if r.rankLogs == nil || source == nil {
+	if source == nil {
 		return lifecycle.RankLog{}
 	}
 	l := &s.rankLog

@@ -125,7 +125,7 @@ func (g group) buildGangWithRanks(pods []corev1.Pod) Gang {
 
 // minReady returns the number of ranks of a member that must be ready for the gang of the workload to run.
 func minReady(w roster.Member, m Member) int32 {
-	if g := w.Gang(); g != nil && g.Elastic != nil && m.Role == g.Framework.ElasticRole {
+	if g := w.Gang(); g != nil && g.IsElasticRole(m.Role) {
 		return min(m.Size, g.Elastic.Min)
 	}
 	return m.Size

@@ -68,7 +68,11 @@ func TestWatchEnds(t *testing.T) {
 	}{
 		"the gang is deleted": {
 			handle: func(ctx context.Context, client *fake.Clientset) error {
-				return client.BatchV1().Jobs("team").Delete(ctx, "train", metav1.DeleteOptions{})
+				err := client.BatchV1().Jobs("team").Delete(ctx, "train", metav1.DeleteOptions{})
+				if apierrors.IsNotFound(err) {
+					return nil // the cache does not show the deletion yet
+				}
+				return err
 			},
 			isError: func(err error) bool { return errors.Is(err, ErrDeleted) },
 		},

@@ -54,7 +54,7 @@ func ObserveMembers(g gang.Gang, find func(workload string) (Observation, bool))
 		if observed, ok := find(m.WorkloadName); ok {
 			s.Exists, s.Observed, s.MinReady = true, observed, observed.Size
 		}
-		if g.Elastic != nil && m.Role == g.Framework.ElasticRole {
+		if g.IsElasticRole(m.Role) {
 			s.MinReady = min(s.MinReady, g.Elastic.Min)
 		}
 		out = append(out, s)

@@ -83,9 +83,12 @@ func (w WorkloadEvidence) isRollingOut() bool {
 	if set == nil || w.isResizing() {
 		return set != nil
 	}
-	return slices.ContainsFunc(w.Pods, func(pod corev1.Pod) bool { return isOutdated(set, &pod) }) ||
-		hasTwoRevisions(set) && len(w.Pods) < w.configuredRanks() &&
-			set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
+	if !hasTwoRevisions(set) {
+		return false
+	}
+	isRankMissing := len(w.Pods) < w.configuredRanks()
+	return isRankMissing && set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType ||
+		slices.ContainsFunc(w.Pods, func(pod corev1.Pod) bool { return isOutdated(set, &pod) })
 }
 
 // listRankUIDs returns the UIDs of the pods of a StatefulSet in the order of their ranks. complete is false
@@ -101,9 +104,8 @@ func (w WorkloadEvidence) listRankUIDs() (uids []types.UID, complete bool) {
 	}
 	uids = make([]types.UID, size)
 	for i := range w.Pods {
-		index, phase := int(gang.PodIndex(&w.Pods[i])), w.Pods[i].Status.Phase
-		hasEnded := phase == corev1.PodFailed || phase == corev1.PodSucceeded
-		if index >= 0 && index < size && !hasEnded {
+		index := int(gang.PodIndex(&w.Pods[i]))
+		if index >= 0 && index < size && !IsPodTerminal(&w.Pods[i]) {
 			uids[index] = w.Pods[i].UID
 		}
 	}
