@@ -29,7 +29,9 @@ func ParseElasticBounds(text string) (ElasticBounds, error) {
 }
 
 // IsElasticRole reports whether the number of pods of a role can change while the gang trains.
-func (g Gang) IsElasticRole(role string) bool { return g.Elastic != nil && role == g.Framework.ElasticRole }
+func (g Gang) IsElasticRole(role string) bool {
+	return g.Elastic != nil && role == g.Framework.ElasticRole
+}
 
 // SizeBounds returns the smallest and the largest number of pods of members together. They differ only for the elastic
 // role.

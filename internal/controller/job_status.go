@@ -42,8 +42,13 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 		return errJobStatusPending
 	}
 	changed := m.Job.DeepCopy()
-	if isReset := isSuspending && withdrawSuspendedCondition(changed) ||
-		!isSuspending && attempt.ResetJobStatus(changed, m.restartsCompleted()); !isReset {
+	var isReset bool
+	if isSuspending {
+		isReset = withdrawSuspendedCondition(changed)
+	} else {
+		isReset = attempt.ResetJobStatus(changed, m.restartsCompleted())
+	}
+	if !isReset {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})

@@ -15,6 +15,9 @@ import (
 // value if it does not. The message contains no value that changes within a phase.
 func (r *Reconciler) stuckPodStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
 	pod, status := g.observed.StuckPod, lifecycle.Status{}
+	if pod == nil {
+		return r.limitStuckPodReports(g, next, status)
+	}
 	if consequence := g.describeStuckPod(next, pod); consequence != "" {
 		status.Reason = gang.ReasonPodStuckTerminating
 		status.Message = fmt.Sprintf("%s. Pod %s on node %s is still terminating (due %s). %s. "+
@@ -26,14 +29,12 @@ func (r *Reconciler) stuckPodStatus(g *observedGang, next lifecycle.State) lifec
 	return r.limitStuckPodReports(g, next, status)
 }
 
-// describeStuckPod describes what a stuck pod prevents; empty without such a pod, or if nobody has to do anything.
+// describeStuckPod describes what a stuck pod prevents; empty if nobody has to do anything.
 func (g *observedGang) describeStuckPod(next lifecycle.State, pod *corev1.Pod) string {
 	isStarting := next.Phase == lifecycle.Pending || next.Phase == lifecycle.Starting
 	mayIsolate := g.hasAttemptLabels() && !g.memberStates.AllSuspended() // the next pass changes the Service
 	isRestarting := next.Phase == lifecycle.Restarting && !mayIsolate
 	switch {
-	case pod == nil:
-		return ""
 	case g.observed.BlocksReplacement && (isStarting || isRestarting):
 		return "Kubernetes creates no replacement before this pod is deleted"
 	case isRestarting && !g.gangPolicies().RestartOnNodeLoss:

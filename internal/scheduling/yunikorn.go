@@ -35,9 +35,9 @@ func (yuniKorn) Versions() []schema.GroupVersion { return nil }
 
 func (yuniKorn) Requirement() string { return "" }
 
-// PlanPods sets the application, the task group, and the time after which a gang gives back nodes that it holds in vain.
-// YuniKorn then fails the pods, and the next attempt is a new application. By default, YuniKorn would place the ranks
-// separately.
+// PlanPods sets the application, the task group, and the time after which a gang gives back nodes that it holds in
+// vain. YuniKorn then fails the pods, and the next attempt is a new application. By default, YuniKorn would place the
+// ranks separately.
 func (yuniKorn) PlanPods(p *plan.Plan, g gang.Gang) {
 	p.SchedulerName = g.Placement.SchedulerName
 	timeout := cmp.Or(g.RestartRules.ScheduleTimeout, reservationTimeout)
