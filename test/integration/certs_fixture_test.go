@@ -76,6 +76,7 @@ func (in *certsFixture) startReplica(t *testing.T) *certsReplica {
 		DNSNames:                []string{"localhost"},
 		MutatingConfiguration:   in.name,
 		ValidatingConfiguration: in.name,
+		CADuration:              certs.DefaultCADuration,
 		LeafDuration:            shortLeafDuration,
 	})
 	if err != nil {

@@ -270,6 +270,8 @@ func runCertsAsManager(t *testing.T, c *cluster.Cluster) (source *certs.Source, 
 		DNSNames:                []string{"rollcall.rollcall-system.svc"},
 		MutatingConfiguration:   "rollcall",
 		ValidatingConfiguration: "rollcall",
+		CADuration:              certs.DefaultCADuration,
+		LeafDuration:            certs.DefaultLeafDuration,
 	})
 	if err != nil {
 		t.Fatal(err)
