@@ -41,8 +41,17 @@ test: ## Run unit, golden, property and integration tests (needs no root)
 	cd release && go test ./...
 	cd examples/custom-framework && go test ./...
 	cd test && go run ./cluster/cmd/cluster build
-	# The integration tests mostly wait, so the other packages run beside them.
-	cd test && go test -timeout 60m ./integration/... ./simulation/... ./cluster/... ./chart/... ./monitoring/... ./seeds/... ./chaos/... ./soak/... ./builds/...
+	# The integration tests mostly wait, so the other packages run beside them. make test-schedulers runs the skipped ones.
+	cd test && go test -timeout 60m -skip '^($(SCHEDULERS))$$' ./integration/... ./simulation/... ./cluster/... ./chart/... ./monitoring/... ./seeds/... ./chaos/... ./soak/... ./builds/...
+
+# Tests with other schedulers and clusters, which few changes affect. ROLLCALL_TEST_ORDERS is the number of random orders in
+# which two gangs of two Jobs are created for Kueue.
+SCHEDULERS := TestKAI|TestYuniKorn|TestMultiKueue
+.PHONY: test-schedulers
+test-schedulers: export ROLLCALL_TEST_ORDERS ?= 1000
+test-schedulers: ## Run gangs with KAI, YuniKorn and MultiKueue, and in 1,000 random orders with Kueue (45 minutes)
+	cd test && go test -count=1 -timeout 90m -v -run '^($(SCHEDULERS))$$' ./integration
+	cd test && go test -count=1 -timeout 90m -v -run '^TestKueueGangs$$/^RandomOrders$$' ./integration
 
 # E2E_RUN and E2E_SKIP select tests by a regular expression.
 .PHONY: e2e
