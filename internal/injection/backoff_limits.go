@@ -50,8 +50,9 @@ func (a *applier) applyBackoffLimits(job *batchv1.Job) {
 
 // multiplyLimit returns a limit for the sum of all ranks of the workload, at its largest size.
 func multiplyLimit(limit int32, g gang.Gang) int32 {
-	size := g.OwnMember().Size
-	if g.Elastic != nil {
+	own := g.OwnMember()
+	size := own.Size
+	if g.IsElasticRole(own.Role) {
 		size = max(size, g.Elastic.Max)
 	}
 	return int32(min(int64(limit)*int64(size), math.MaxInt32-1))
