@@ -51,7 +51,7 @@ SCHEDULERS := TestKAI|TestYuniKorn|TestMultiKueue
 test-schedulers: export ROLLCALL_TEST_ORDERS ?= 1000
 test-schedulers: ## Run gangs with KAI, YuniKorn and MultiKueue, and in 1,000 random orders with Kueue (45 minutes)
 	cd test && go test -count=1 -timeout 90m -v -run '^($(SCHEDULERS))$$' ./integration
-	cd test && go test -count=1 -timeout 90m -v -run '^TestKueueGangs$$/^RandomOrders$$' ./integration
+	cd test && go test -count=1 -timeout 90m -v -run '^TestKueueGangs$$/^parallel$$/^RandomOrders$$' ./integration
 
 # E2E_RUN and E2E_SKIP select tests by a regular expression.
 .PHONY: e2e
