@@ -204,13 +204,25 @@ func testQueuedRestart(t *testing.T, k *queuedGangs, ns string) {
 	next.checkPhaseStable(time.Second)
 }
 
-// testQueuedRandomOrders creates the workloads of two gangs in random orders. One gang always gets the whole quota, and
-// the other gang gets it when the first is deleted. ROLLCALL_TEST_ORDERS is the number of orders.
-func testQueuedRandomOrders(t *testing.T, k *queuedGangs, ns string) {
-	trials := 6
+// testQueuedRandomOrders creates the workloads of two gangs in random orders. ROLLCALL_TEST_ORDERS is the number of
+// orders. They are divided among quotas, because a gang mostly waits.
+func testQueuedRandomOrders(t *testing.T, k *queuedGangs, _ string) {
+	const ordersPerQuota = 50
+	orders := 6
 	if n, err := strconv.Atoi(os.Getenv("ROLLCALL_TEST_ORDERS")); err == nil {
-		trials = n
+		orders = n
 	}
+	for first := 0; first < orders; first += ordersPerQuota {
+		t.Run(fmt.Sprintf("from %d of %d", first, orders), func(t *testing.T) {
+			t.Parallel()
+			k.testRandomOrders(t, k.createNamespace(t), min(ordersPerQuota, orders-first))
+		})
+	}
+}
+
+// testRandomOrders checks that one of two gangs always gets the whole quota, and that the other gang gets it when the
+// first is deleted.
+func (k *queuedGangs) testRandomOrders(t *testing.T, ns string, trials int) {
 	k.runFakeKubelet(t, ns, nil)
 	k.createQueue(t, ns, 8)
 	for trial := range trials {
@@ -236,7 +248,6 @@ func testQueuedRandomOrders(t *testing.T, k *queuedGangs, ns string) {
 		waiting.waitForPhase(lifecycle.Running, 0)
 		waiting.deleteGang()
 	}
-	t.Logf("%d orders", trials)
 	k.waitForGPUsInUse(t, ns, 0)
 }
 
