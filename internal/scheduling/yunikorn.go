@@ -68,11 +68,10 @@ func (yuniKorn) Check(w gang.Workload, g gang.Gang) string {
 		return "the annotation " + annotationTaskGroups + " of the pod template must be a JSON list of groups, each with " +
 			"name, minMember and minResource" + help
 	}
-	// A copy of a live object with another role still contains the injected name of the former role.
-	size, name := g.SizeBounds(g.OwnMember()).Min, w.Template().Annotations[annotationTaskGroup]
-	if groups[g.Role] != size && groups[name] != size {
+	size, name := g.SizeBounds(g.OwnMember()).Min, cmp.Or(w.Template().Annotations[annotationTaskGroup], g.Role)
+	if groups[name] != size {
 		return fmt.Sprintf("the annotation %s of the pod template has no group %q with minMember %d%s",
-			annotationTaskGroups, cmp.Or(name, g.Role), size, help)
+			annotationTaskGroups, name, size, help)
 	}
 	return ""
 }
