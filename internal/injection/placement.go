@@ -47,8 +47,8 @@ func (p *podTemplate) setPodField(name, value string) {
 }
 
 // WithoutOwnPlacement returns a workload whose pods do not have the labels, annotations and fields that an earlier
-// admission set and nobody has edited since. Parsing would read them as those of the user, for example a queue in a copy
-// of a live object. It returns w itself if there is nothing to remove, and a copy otherwise.
+// admission set and nobody has edited since. Parsing would read them as those of the user, for example a queue in a
+// copy of a live object. It returns w itself if there is nothing to remove, and a copy otherwise.
 func WithoutOwnPlacement(w gang.Workload) gang.Workload {
 	record, err := ReadRecord(w)
 	if err != nil || record == nil {

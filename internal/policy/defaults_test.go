@@ -301,10 +301,10 @@ func TestDefaultTopology(t *testing.T) {
 	p := readPolicy(t, `cluster: {defaults: {annotations: {rollcall.training/topology: example.com/rack,
 		rollcall.training/start-timeout: 30m}}}`)
 	for name, test := range map[string]struct{ managedBy, want string }{
-		"a Job of the Job controller has the topology":   {managedBy: "null", want: "example.com/rack"},
-		"a Job that names the Job controller has it too": {managedBy: "kubernetes.io/job-controller", want: "example.com/rack"},
-		"a Job of MultiKueue has none":                   {managedBy: "kueue.x-k8s.io/multikueue"},
-		"a Job of another controller has none":           {managedBy: "example.com/controller"},
+		"a Job of the Job controller has the topology": {managedBy: "null", want: "example.com/rack"},
+		"a Job that names its controller has it, too":  {managedBy: "kubernetes.io/job-controller", want: "example.com/rack"},
+		"a Job of MultiKueue has none":                 {managedBy: "kueue.x-k8s.io/multikueue"},
+		"a Job of another controller has none":         {managedBy: "example.com/controller"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := readJob(t, strings.Replace(bigJob, "spec:", "spec:\n  managedBy: "+test.managedBy, 1))
