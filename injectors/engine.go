@@ -229,7 +229,7 @@ func (e *Engine) skipUnmanaged(w gang.Workload) (Result, bool) {
 func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result, error) {
 	draft := w.DeepCopy()
 	prepare(draft)
-	g, warnings, denials := e.parseGang(draft)
+	g, warnings, denials := e.parseGang(injection.WithoutOwnPlacement(draft))
 	r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings, Denials: denials}
 	if len(denials) > 0 {
 		r.Denials = e.findAllMistakes(w, denials, prepare)
@@ -249,7 +249,7 @@ func (e *Engine) applyParsed(w, draft gang.Workload, r Result) (Result, error) {
 	if r.Denials = validateEnvLength(w, g, p); len(r.Denials) > 0 {
 		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
-	placementWarnings, denials := e.checkScheduler(w, g)
+	placementWarnings, denials := e.checkScheduler(injection.WithoutOwnPlacement(draft), g)
 	queueWarnings, queueDenials := e.checkQueue(g)
 	r.Warnings = slices.Concat(r.Warnings, placementWarnings, queueWarnings)
 	if r.Denials = append(denials, queueDenials...); len(r.Denials) > 0 {
@@ -281,7 +281,7 @@ func (e *Engine) findAllMistakes(w gang.Workload, denials gang.Denials, prepare 
 	}
 	draft := repaired.DeepCopy()
 	prepare(draft)
-	g, _, remaining := e.parseGang(draft)
+	g, _, remaining := e.parseGang(injection.WithoutOwnPlacement(draft))
 	if len(remaining) == 0 {
 		r, _ := e.applyParsed(repaired, draft, Result{Gang: g}) // the result lists the denials
 		remaining = r.Denials

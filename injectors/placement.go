@@ -25,7 +25,7 @@ func (e *Engine) WithFacts(schedulers func(gang.Scheduler) string, queue func() 
 
 // checkScheduler returns a denial for a scheduler that cannot place the gang in this cluster, or not where it must run.
 func (e *Engine) checkScheduler(w gang.Workload, g gang.Gang) (gang.Warnings, gang.Denials) {
-	if key, problem := scheduling.CheckTopology(g.Placement); problem != "" {
+	if key, problem := scheduling.CheckTopology(w, g.Placement); problem != "" {
 		path := fieldpath.Annotations.Key(key)
 		return nil, gang.Denials{{
 			Error: field.Invalid(path, w.Meta().Annotations[key], problem), Fix: gang.NewRemoveFix(path),

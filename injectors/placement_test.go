@@ -191,3 +191,76 @@ func TestKAIKeys(t *testing.T) {
 		})
 	}
 }
+
+// TestCopyOfPlacedWorkload checks that a copy of a live object has the placement of its manifest, and not the injected
+// one.
+func TestCopyOfPlacedWorkload(t *testing.T) {
+	for name, test := range map[string]struct {
+		// config is the configuration of the webhook that admits the copy.
+		config gang.Config
+		// setUp changes the manifest, and edit changes the copy.
+		setUp, edit func(gang.Workload)
+		want        gang.Placement
+	}{
+		"a copy without changes has the queue and the topology of the user": {
+			want: gang.Placement{
+				Scheduler: gang.SchedulerKAI, SchedulerName: "kai-scheduler", PodGroup: "team.copy", Queue: "research",
+				Topology: gang.Topology{Level: "example.com/rack", Object: "network"},
+			},
+		},
+		"a copy without the queue and the topology has neither": {
+			edit: func(w gang.Workload) {
+				delete(w.Meta().Labels, gang.LabelKAIQueue)
+				delete(w.Meta().Annotations, gang.AnnotationTopology)
+				delete(w.Meta().Annotations, gang.AnnotationKAITopology)
+			},
+			want: gang.Placement{
+				Scheduler: gang.SchedulerKAI, SchedulerName: "kai-scheduler", PodGroup: "team.copy", Queue: "default-queue",
+			},
+		},
+		"a copy keeps the queue of the user in the pod template": {
+			setUp: func(w gang.Workload) {
+				metav1.SetMetaDataLabel(&w.Template().ObjectMeta, gang.LabelKAIQueue, "research")
+			},
+			edit: func(w gang.Workload) { delete(w.Meta().Labels, gang.LabelKAIQueue) },
+			want: gang.Placement{
+				Scheduler: gang.SchedulerKAI, SchedulerName: "kai-scheduler", PodGroup: "team.copy", Queue: "research",
+				Topology: gang.Topology{Level: "example.com/rack", Object: "network"},
+			},
+		},
+		"the default of the cluster places a copy without the scheduler": {
+			config: gang.Config{Scheduler: gang.SchedulerNative},
+			edit:   func(w gang.Workload) { delete(w.Meta().Annotations, gang.AnnotationScheduler) },
+			want: gang.Placement{
+				Scheduler: gang.SchedulerNative, PodGroup: "copy", Topology: gang.Topology{Level: "example.com/rack"},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			admit := func(w gang.Workload, config gang.Config) injectors.Result {
+				engine := injectors.NewEngine(injectors.Builtin(), config).
+					WithFacts(func(gang.Scheduler) string { return "" }, nil)
+				r, err := engine.Admit(w)
+				if err != nil || len(r.Warnings) > 0 {
+					t.Fatalf("warnings %v, error %v", r.Warnings, err)
+				}
+				return r
+			}
+			w := newPlacedJob(gang.SchedulerKAI)
+			metav1.SetMetaDataLabel(w.Meta(), gang.LabelKAIQueue, "research")
+			w.Meta().Annotations[gang.AnnotationTopology] = "example.com/rack"
+			w.Meta().Annotations[gang.AnnotationKAITopology] = "network"
+			if test.setUp != nil {
+				test.setUp(w)
+			}
+			admit(w, gang.Config{})
+			w.Meta().Name = "copy"
+			if test.edit != nil {
+				test.edit(w)
+			}
+			if diff := cmp.Diff(test.want, admit(w, test.config).Gang.Placement); diff != "" {
+				t.Errorf("the placement of the copy: -want, +got:\n%s", diff)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"rollcall.training/gang"
 	"rollcall.training/plan"
 )
 
@@ -43,6 +44,27 @@ func (p *podTemplate) setPodField(name, value string) {
 	default:
 		spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &value}
 	}
+}
+
+// WithoutOwnPlacement returns a workload whose pods do not have the labels, annotations and fields that an earlier
+// admission set and nobody has edited since. Parsing would read them as those of the user, for example a queue in a
+// copy of a live object. It returns w itself if there is nothing to remove, and a copy otherwise.
+func WithoutOwnPlacement(w gang.Workload) gang.Workload {
+	record, err := ReadRecord(w)
+	if err != nil || record == nil {
+		return w
+	}
+	view := w.DeepCopy()
+	pod := newPodTemplate(view.Template())
+	d := newDigester(pod)
+	for text, digest := range record.Values {
+		k, _ := parseKey(text)
+		isPlacement := k.kind == kindLabel || k.kind == kindAnnotation || k.kind == kindPodField
+		if isPlacement && d.matches(k, digest) {
+			targets[k.kind].remove(pod, k)
+		}
+	}
+	return view
 }
 
 // applyPlacement sets what the pods need from their scheduler. A value of the user stays, with a warning.

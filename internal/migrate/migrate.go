@@ -263,7 +263,8 @@ func (m *migration) buildDocuments(
 
 // newEngine returns the engine of the webhook.
 func (m Migrator) newEngine() *injectors.Engine {
-	return injectors.NewEngine(injectors.Builtin(), m.Config)
+	isServed := func(gang.Scheduler) string { return "" } // a note names what the cluster needs
+	return injectors.NewEngine(injectors.Builtin(), m.Config).WithFacts(isServed, nil)
 }
 
 // checkAdmission adds the warnings and errors of the webhook for a workload.

@@ -295,6 +295,27 @@ func TestModesOfDefaults(t *testing.T) {
 	}
 }
 
+// TestDefaultTopology checks that a Job whose nodes another controller chooses gets no topology, with which admission
+// would deny it, but all other defaults.
+func TestDefaultTopology(t *testing.T) {
+	p := readPolicy(t, `cluster: {defaults: {annotations: {rollcall.training/topology: example.com/rack,
+		rollcall.training/start-timeout: 30m}}}`)
+	for name, test := range map[string]struct{ managedBy, want string }{
+		"a Job of the Job controller has the topology": {managedBy: "null", want: "example.com/rack"},
+		"a Job that names its controller has it, too":  {managedBy: "kubernetes.io/job-controller", want: "example.com/rack"},
+		"a Job of MultiKueue has none":                 {managedBy: "kueue.x-k8s.io/multikueue"},
+		"a Job of another controller has none":         {managedBy: "example.com/controller"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := readJob(t, strings.Replace(bigJob, "spec:", "spec:\n  managedBy: "+test.managedBy, 1))
+			got := applyDefaults(t, p, w).Meta().Annotations
+			if got[gang.AnnotationTopology] != test.want || got[gang.AnnotationStartTimeout] != "30m" {
+				t.Errorf("the annotations are %v", got)
+			}
+		})
+	}
+}
+
 func TestDefaultsBesideEnvFrom(t *testing.T) {
 	p := readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: INFO, OTHER: x}}}")
 	w := readJob(t, strings.Replace(bigJob, "        resources",

@@ -60,7 +60,11 @@ func (kai) BuildSpec(_ string, g Group) map[string]any {
 }
 
 func (kai) TopologySupport() TopologySupport {
-	return TopologySupport{Required: true, Preferred: true, Requirement: "KAI 0.15 or newer"}
+	return TopologySupport{
+		Required: true, Preferred: true, Requirement: "KAI 0.15 or newer",
+		ObjectProblem: "KAI finds the label in an object of the kind Topology; set the annotation " +
+			gang.AnnotationKAITopology + " to its name",
+	}
 }
 
 func (kai) CanResize(string) bool { return true }

@@ -25,17 +25,23 @@ type TopologySupport struct {
 	Required, Preferred bool
 	// Requirement is what makes the API server keep the topology, as the rest of a sentence.
 	Requirement string
+	// ObjectProblem is why the scheduler needs the name of an object with the topology, and the fix, as a sentence
+	// without a period; empty if it needs none.
+	ObjectProblem string
 }
 
 // isPlacedByKueue reports whether Kueue chooses the nodes of a gang. If the gang has a scheduler that places it as
 // one, that scheduler does.
 func isPlacedByKueue(p gang.Placement) bool { return p.IsQueued && p.Scheduler == gang.SchedulerNone }
 
-// CheckTopology returns the annotation that nothing in the placement of a gang can keep to, and the reason and the fix
-// as a sentence without a period; empty if there is none.
-func CheckTopology(p gang.Placement) (key, problem string) {
+// CheckTopology returns the annotation that nothing in the placement of a workload can keep to, and the reason and the
+// fix as a sentence without a period; empty if there is none.
+func CheckTopology(w gang.Workload, p gang.Placement) (key, problem string) {
 	if isPlacedByKueue(p) {
 		return "", ""
+	}
+	if w.IsManagedExternally() {
+		return checkExternalTopology(p)
 	}
 	if p.Segment.Level != "" {
 		return gang.AnnotationSegment, "only Kueue places segments, if the gang is one Job with the label " +
@@ -56,11 +62,24 @@ func CheckTopology(p gang.Placement) (key, problem string) {
 	case p.Topology.Preferred && !support.Preferred:
 		return gang.AnnotationTopology, fmt.Sprintf("the scheduler %s cannot prefer a topology; set %q to require it, "+
 			"or remove the annotation", p.Scheduler, p.Topology.Level)
-	case p.Scheduler == gang.SchedulerKAI && p.Topology.Object == "":
-		return gang.AnnotationTopology, fmt.Sprintf("KAI finds the label in an object of the kind Topology; set the "+
-			"annotation %s to its name", gang.AnnotationKAITopology)
+	case support.ObjectProblem != "" && p.Topology.Object == "":
+		return gang.AnnotationTopology, support.ObjectProblem
 	}
 	return "", ""
+}
+
+// checkExternalTopology is [CheckTopology] for a Job that another controller runs. Its pods can be in another cluster.
+func checkExternalTopology(p gang.Placement) (key, problem string) {
+	switch {
+	case p.Segment.Level != "":
+		key = gang.AnnotationSegment
+	case p.Topology.Level != "":
+		key = gang.AnnotationTopology
+	default:
+		return "", ""
+	}
+	return key, "spec.managedBy names another controller, and Rollcall does not choose the nodes of its pods; with " +
+		"MultiKueue, the worker cluster chooses them; remove the annotation"
 }
 
 // PlanTopology adds the topology of a gang to a plan. Kueue reads it in the pods. For the PodGroup of another

@@ -3,12 +3,14 @@ package scheduling
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"rollcall.training/gang"
@@ -20,6 +22,13 @@ const (
 	annotationTaskGroup      = "yunikorn.apache.org/task-group-name"
 	annotationTaskGroups     = "yunikorn.apache.org/task-groups"
 	annotationSchedulingRule = "yunikorn.apache.org/schedulingPolicyParameters"
+)
+
+// The other keys by which users name an application. YuniKorn reads them in this order, and only in pods without
+// [gang.LabelYuniKornApplication] (yunikorn-k8shim pkg/common/utils, GetApplicationIDFromPod).
+var (
+	applicationAnnotations = []string{gang.LabelYuniKornApplication}
+	applicationLabels      = []string{"applicationId", "spark-app-selector"}
 )
 
 // reservationTimeout is the default of YuniKorn for the time for which a gang holds some of its nodes.
@@ -63,39 +72,86 @@ func (yuniKorn) Check(w gang.Workload, g gang.Gang) string {
 	if text == "" {
 		return "YuniKorn requires the annotation " + annotationTaskGroups + " in the pod template" + help
 	}
-	groups, ok := parseTaskGroups(text)
-	if !ok {
-		return "the annotation " + annotationTaskGroups + " of the pod template must be a JSON list of groups, each with " +
-			"name, minMember and minResource" + help
+	groups, err := parseTaskGroups(text)
+	if err != nil {
+		return fmt.Sprintf("the annotation %s of the pod template must be a JSON list of task groups: %s%s",
+			annotationTaskGroups, gang.ShortenText(err.Error()), help)
 	}
-	// A copy of a live object with another role still contains the injected name of the former role.
-	size, name := g.SizeBounds(g.OwnMember()).Min, w.Template().Annotations[annotationTaskGroup]
-	if groups[g.Role] != size && groups[name] != size {
+	size, name := g.SizeBounds(g.OwnMember()).Min, cmp.Or(w.Template().Annotations[annotationTaskGroup], g.Role)
+	if groups[name] != size {
 		return fmt.Sprintf("the annotation %s of the pod template has no group %q with minMember %d%s",
-			annotationTaskGroups, cmp.Or(name, g.Role), size, help)
+			annotationTaskGroups, name, size, help)
+	}
+	if key := findApplicationKey(w.Template()); key != "" {
+		return fmt.Sprintf("the %s of the pod template names the application, but each attempt must be a new application, "+
+			"which Rollcall names with the label %s; remove the %[1]s", key, gang.LabelYuniKornApplication)
 	}
 	return ""
 }
 
-// parseTaskGroups returns the number of pods of each task group, and false for a list that YuniKorn ignores
-// (yunikorn-k8shim pkg/cache, GetTaskGroupsFromAnnotation).
-func parseTaskGroups(text string) (map[string]int32, bool) {
-	var groups []struct {
-		Name        string
-		MinMember   int32
-		MinResource map[string]resource.Quantity
+// findApplicationKey returns the label or annotation by which the user names the application, and which has no effect
+// beside the label of Rollcall; empty if there is none. A label of the user with that key replaces that of Rollcall.
+func findApplicationKey(template *corev1.PodTemplateSpec) string {
+	if template.Labels[gang.LabelYuniKornApplication] != "" {
+		return ""
 	}
-	if err := json.Unmarshal([]byte(text), &groups); err != nil {
-		return nil, false
+	for _, name := range applicationAnnotations {
+		if template.Annotations[name] != "" {
+			return "annotation " + name
+		}
+	}
+	for _, name := range applicationLabels {
+		if template.Labels[name] != "" {
+			return "label " + name
+		}
+	}
+	return ""
+}
+
+// taskGroup has the fields of a task group (yunikorn-k8shim pkg/cache, TaskGroup). YuniKorn ignores all groups if the
+// type of a field is wrong, and ignores fields that it does not know.
+type taskGroup struct {
+	Name                      string
+	MinMember                 int32
+	MinResource               map[string]taskResource
+	Labels, Annotations       map[string]string
+	NodeSelector              map[string]string
+	Tolerations               []corev1.Toleration
+	Affinity                  *corev1.Affinity
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint
+}
+
+// taskResource is the quantity of a resource, as a text or a number.
+type taskResource struct{}
+
+// UnmarshalJSON checks the quantity within the bounds of [gang.ParseQuantity].
+func (*taskResource) UnmarshalJSON(text []byte) error {
+	if _, err := gang.ParseQuantity(strings.Trim(string(text), `"`)); err != nil {
+		return fmt.Errorf("the quantity %s in minResource is invalid: %w", text, err)
+	}
+	return nil
+}
+
+// parseTaskGroups returns the number of pods of each task group, and an error for a list that YuniKorn ignores, as a
+// whole or a field of it (yunikorn-k8shim pkg/cache, GetTaskGroupsFromAnnotation).
+func parseTaskGroups(text string) (map[string]int32, error) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	var groups []taskGroup
+	if err := decoder.Decode(&groups); err != nil {
+		return nil, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is text after the list")
 	}
 	out := map[string]int32{}
 	for _, group := range groups {
 		if group.Name == "" || group.MinMember <= 0 || group.MinResource == nil {
-			return nil, false
+			return nil, errors.New("each group requires name, minMember and minResource")
 		}
 		out[group.Name] = group.MinMember
 	}
-	return out, true
+	return out, nil
 }
 
 func (yuniKorn) ReadPlacement(template *corev1.PodTemplateSpec) gang.Placement {

@@ -51,6 +51,7 @@ func (b *Gang) Build() []runtime.Object {
 		b.TTLField.MarkDropped("the TTL of each Job starts when that Job finishes, which is before the gang finishes",
 			"delete the gang after it finishes: kubectl delete -f with the new manifest")
 	}
+	b.convertSchedulerName()
 	workloads := b.planWorkloads()
 	if len(workloads) > 1 {
 		b.Source.At("metadata", "labels").Get(gang.LabelQueueName).AddNote(

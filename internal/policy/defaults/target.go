@@ -144,6 +144,9 @@ func (t target) findEntry(w gang.Workload) *place {
 	case Label:
 		return newEntry(fieldpath.Labels, &w.Meta().Labels, t.name)
 	case Annotation:
+		if t.name == gang.AnnotationTopology && w.IsManagedExternally() { // another controller chooses the nodes
+			return nil
+		}
 		return newEntry(fieldpath.Annotations, &w.Meta().Annotations, t.name)
 	case PodAnnotation:
 		return newEntry(template.Child("metadata", "annotations"), &w.Template().Annotations, t.name)
