@@ -166,6 +166,16 @@ func checkPeersOfLostRank(t *testing.T, lost corev1.Pod) {
 // addNode adds a node with the image for training, and removes it at the end of the test.
 func (s *testCluster) addNode(t *testing.T) string {
 	t.Helper()
+	node := s.addNodeWithoutImage(t)
+	if _, err := s.LoadImage(t.Context(), cluster.Torch); err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+// addNodeWithoutImage adds a node and removes it at the end of the test.
+func (s *testCluster) addNodeWithoutImage(t *testing.T) string {
+	t.Helper()
 	node, err := s.AddNode(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -175,9 +185,6 @@ func (s *testCluster) addNode(t *testing.T) string {
 			t.Errorf("removing the node: %v", err)
 		}
 	})
-	if _, err := s.LoadImage(t.Context(), cluster.Torch); err != nil {
-		t.Fatal(err)
-	}
 	return node
 }
 
