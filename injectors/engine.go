@@ -229,17 +229,18 @@ func (e *Engine) skipUnmanaged(w gang.Workload) (Result, bool) {
 func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result, error) {
 	draft := w.DeepCopy()
 	prepare(draft)
-	g, warnings, denials := e.parseGang(injection.WithoutOwnPlacement(draft))
+	parsed := injection.WithoutOwnPlacement(draft)
+	g, warnings, denials := e.parseGang(parsed)
 	r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings, Denials: denials}
 	if len(denials) > 0 {
 		r.Denials = e.findAllMistakes(w, denials, prepare)
 		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
-	return e.applyParsed(w, draft, r)
+	return e.applyParsed(w, draft, parsed, r)
 }
 
-// applyParsed plans and applies the injection of the prepared copy of w, whose gang is that of r.
-func (e *Engine) applyParsed(w, draft gang.Workload, r Result) (Result, error) {
+// applyParsed plans and applies the injection of the prepared copy of w. The gang of r was parsed from parsed.
+func (e *Engine) applyParsed(w, draft, parsed gang.Workload, r Result) (Result, error) {
 	g, p, err := e.planGang(draft, r.Gang)
 	r.Gang = g
 	if err != nil {
@@ -249,7 +250,7 @@ func (e *Engine) applyParsed(w, draft gang.Workload, r Result) (Result, error) {
 	if r.Denials = validateEnvLength(w, g, p); len(r.Denials) > 0 {
 		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
-	placementWarnings, denials := e.checkScheduler(injection.WithoutOwnPlacement(draft), g)
+	placementWarnings, denials := e.checkScheduler(parsed, g)
 	queueWarnings, queueDenials := e.checkQueue(g)
 	r.Warnings = slices.Concat(r.Warnings, placementWarnings, queueWarnings)
 	if r.Denials = append(denials, queueDenials...); len(r.Denials) > 0 {
@@ -281,9 +282,10 @@ func (e *Engine) findAllMistakes(w gang.Workload, denials gang.Denials, prepare 
 	}
 	draft := repaired.DeepCopy()
 	prepare(draft)
-	g, _, remaining := e.parseGang(injection.WithoutOwnPlacement(draft))
+	parsed := injection.WithoutOwnPlacement(draft)
+	g, _, remaining := e.parseGang(parsed)
 	if len(remaining) == 0 {
-		r, _ := e.applyParsed(repaired, draft, Result{Gang: g}) // the result lists the denials
+		r, _ := e.applyParsed(repaired, draft, parsed, Result{Gang: g}) // the result lists the denials
 		remaining = r.Denials
 	}
 	hasNoFix := func(d gang.Denial) bool { return len(d.Fix) == 0 }

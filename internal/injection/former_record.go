@@ -25,9 +25,9 @@ var formerKinds = map[string]string{
 
 // decodeFormerValues returns the values of a record with a map for each kind, by name, or by container and
 // name.
-func decodeFormerValues(text string) (map[string]string, error) {
+func decodeFormerValues(data []byte) (map[string]string, error) {
 	var former map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &former); err != nil {
+	if err := json.Unmarshal(data, &former); err != nil {
 		return nil, err
 	}
 	values := map[string]string{}

@@ -54,13 +54,23 @@ func WithoutOwnPlacement(w gang.Workload) gang.Workload {
 	if err != nil || record == nil {
 		return w
 	}
-	view := w.DeepCopy()
-	pod := newPodTemplate(view.Template())
-	d := newDigester(pod)
+	isPlacement := func(k key) bool {
+		return k.kind == kindLabel || k.kind == kindAnnotation || k.kind == kindPodField
+	}
+	view := w
+	var pod *podTemplate
+	var d *digester
 	for text, digest := range record.Values {
 		k, _ := parseKey(text)
-		isPlacement := k.kind == kindLabel || k.kind == kindAnnotation || k.kind == kindPodField
-		if isPlacement && d.matches(k, digest) {
+		if !isPlacement(k) {
+			continue
+		}
+		if pod == nil { // its indexes are larger than most records
+			view = w.DeepCopy()
+			pod = newPodTemplate(view.Template())
+			d = newDigester(pod)
+		}
+		if d.matches(k, digest) {
 			targets[k.kind].remove(pod, k)
 		}
 	}

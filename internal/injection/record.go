@@ -50,11 +50,12 @@ func decodeRecord(text string) (*Record, error) {
 		return nil, fmt.Errorf("it has %d bytes", len(text))
 	}
 	var r Record
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
+	data := []byte(text)
+	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, err
 	}
 	if r.Values == nil {
-		values, err := decodeFormerValues(text)
+		values, err := decodeFormerValues(data)
 		if err != nil {
 			return nil, err
 		}

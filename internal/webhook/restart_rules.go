@@ -16,15 +16,24 @@ import (
 // API servers of a control plane can have different versions. Such an API server drops the fields before it calls
 // validating webhooks (kubernetes pkg/api/pod, dropDisabledFields). The ranks then restart as on an older release.
 func restoreRestartRules(w, injected gang.Workload) (gang.Workload, gang.Warnings) {
-	record, err := injection.ReadRecord(w)
-	if err != nil || record == nil || w.Job == nil {
+	containers, planned := w.Template().Spec.Containers, injected.Template().Spec.Containers
+	var lacking []int // usually empty, and the record need not be read
+	for i, c := range containers {
+		if w.Job != nil && i < len(planned) && lacksRestartRules(c, planned[i]) {
+			lacking = append(lacking, i)
+		}
+	}
+	if len(lacking) == 0 {
 		return w, nil
 	}
-	containers, planned := w.Template().Spec.Containers, injected.Template().Spec.Containers
+	record, err := injection.ReadRecord(w)
+	if err != nil || record == nil {
+		return w, nil
+	}
 	var warnings gang.Warnings
 	restored := w // copied before the first change
-	for i, c := range containers {
-		if !record.Has(injection.KindRestartRules, c.Name, "") || i >= len(planned) || !lacksRestartRules(c, planned[i]) {
+	for _, i := range lacking {
+		if !record.Has(injection.KindRestartRules, containers[i].Name, "") {
 			continue
 		}
 		if len(warnings) == 0 {
