@@ -40,8 +40,6 @@ type Migrator struct {
 	NameSuffix string
 	// JobsOnly requests Jobs for roles that would become StatefulSets.
 	JobsOnly bool
-	// Nested also migrates jobs within Experiments of Katib, and within Workflows of Argo.
-	Nested bool
 }
 
 // Result is the result of a migration.
@@ -70,14 +68,13 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	run := migration{
 		Migrator: m, names: outputNames{}, scripts: configMapTexts{},
 		runtimes: runtimeCatalog{namespace: m.Namespace}, runtimeReports: map[int]manifest.Object{},
-		nested: map[*manifest.Document]nestedReport{},
 	}
 	run.runtimes.addDocuments(docs)
 	run.runtimes.addDocuments(m.Runtimes)
 	run.scripts.addDocuments(docs)
 	run.names.addPassthrough(docs)
 	for _, d := range docs {
-		if !slices.ContainsFunc(d.Objects(), run.isAffected) {
+		if !slices.ContainsFunc(d.Objects(), isAffected) {
 			run.passThrough(d)
 			continue
 		}
@@ -88,8 +85,6 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 				run.migrateDocument(objects[0], newLineLookup(d, i, len(parts)))
 			case len(objects) == 1 && isWorkload(objects[0]):
 				run.migrateWorkload(objects[0], newLineLookup(d, i, len(parts)))
-			case len(objects) == 1 && run.hasNestedJobs(objects[0]):
-				run.migrateNested(part)
 			default:
 				run.passThrough(part)
 			}
@@ -101,11 +96,7 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 		run.result.Reports[i] = run.runtimes.reportRuntime(o)
 	}
 	for _, o := range run.passedThrough {
-		report, affected := m.checkReferences(run.gangs, o)
-		if nested, ok := run.nested[o.Document]; ok {
-			report, affected = nested.addReferences(report), true
-		}
-		if affected {
+		if report, affected := m.checkReferences(run.gangs, o); affected {
 			run.result.Reports = append(run.result.Reports, report)
 		}
 	}
@@ -126,14 +117,10 @@ type migration struct {
 	// services are those that Rollcall creates for the gangs.
 	services      []gangService
 	passedThrough []manifest.Object
-	// nested are the reports of objects with nested jobs, by their documents.
-	nested map[*manifest.Document]nestedReport
 }
 
-// isAffected reports whether the migration replaces an object or its content.
-func (m *migration) isAffected(o manifest.Object) bool {
-	return isMigratable(o) || isWorkload(o) || m.hasNestedJobs(o)
-}
+// isAffected reports whether the migration replaces an object.
+func isAffected(o manifest.Object) bool { return isMigratable(o) || isWorkload(o) }
 
 func (m *migration) passThrough(d *manifest.Document) {
 	m.result.Documents = append(m.result.Documents, d)

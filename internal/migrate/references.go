@@ -237,9 +237,9 @@ func mentionsLabel(text, key string) bool {
 	return regexp.MustCompile(`(^|` + boundary + `)` + regexp.QuoteMeta(key) + next).MatchString(text)
 }
 
-// extractionAdvice is the action for a job within another object. Migrate does not convert it by default, because the
-// outer object may depend on the kind of the inner one, for example on its status.
-const extractionAdvice = "for Katib and Argo, set --nested; otherwise write it to its own file, " +
+// extractionAdvice is the action for a job within another object. Migrate does not convert it, because the outer object
+// may depend on the kind of the inner one, for example on its status.
+const extractionAdvice = "write it to its own file, " +
 	"run rollcall migrate -f on the file, and insert the result; if the outer object waits for the job, let it use the " +
 	"conditions of the Job"
 
