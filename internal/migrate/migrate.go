@@ -67,7 +67,7 @@ func readersByGroup() map[string]func(source.Object) (*ir.Gang, error) {
 func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	run := migration{
 		Migrator: m, names: outputNames{}, scripts: configMapTexts{},
-		runtimes: runtimeCatalog{namespace: m.Namespace}, runtimeReports: map[int]manifest.Object{},
+		runtimes: runtimeCatalog{namespace: m.Namespace},
 	}
 	run.runtimes.addDocuments(docs)
 	run.runtimes.addDocuments(m.Runtimes)
@@ -92,9 +92,6 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	}
 	run.removeServices()
 	run.addFindings()
-	for i, o := range run.runtimeReports {
-		run.result.Reports[i] = run.runtimes.reportRuntime(o)
-	}
 	for _, o := range run.passedThrough {
 		if report, affected := m.checkReferences(run.gangs, o); affected {
 			run.result.Reports = append(run.result.Reports, report)
@@ -110,10 +107,7 @@ type migration struct {
 	names    outputNames
 	scripts  configMapTexts
 	runtimes runtimeCatalog
-	// runtimeReports are the runtimes of the input by the index of their reports, which are
-	// complete only after all TrainJobs are migrated.
-	runtimeReports map[int]manifest.Object
-	gangs          []migratedGang
+	gangs    []migratedGang
 	// services are those that Rollcall creates for the gangs.
 	services      []gangService
 	passedThrough []manifest.Object
@@ -130,8 +124,11 @@ func (m *migration) passThrough(d *manifest.Document) {
 // migrateDocument migrates the only object of a document.
 func (m *migration) migrateDocument(o manifest.Object, line func(path string) int) {
 	if isRuntime(o) {
-		m.runtimeReports[len(m.result.Reports)] = o
-		m.result.Reports = append(m.result.Reports, Report{})
+		m.result.Reports = append(m.result.Reports, Report{
+			Source: o.Document.Source, Document: o.Document.Number, Object: o.Kind + " " + o.Name,
+			Note: "left out: its fields are in the reports of the TrainJobs that use it; " +
+				"for other TrainJobs, keep the file, and pass it with --runtimes",
+		})
 		return
 	}
 	docs, labels, report := m.migrateObject(o, line)
@@ -139,7 +136,6 @@ func (m *migration) migrateDocument(o manifest.Object, line func(path string) in
 		report.Errors = append([]string{hint}, slices.DeleteFunc(report.Errors, manifest.HasTemplateVariable)...)
 	}
 	docs, report = m.names.claimNames(docs, report)
-	m.runtimes.recordUse(o, report)
 	if !report.Failed() {
 		m.gangs = append(m.gangs, newMigratedGang(labels, report.Outputs))
 	}
@@ -151,7 +147,7 @@ func (m *migration) migrateDocument(o manifest.Object, line func(path string) in
 func (m *migration) newContext(o manifest.Object) source.Context {
 	texts := [][]byte{o.JSON}
 	if used := m.runtimes.findUsed(o); used != nil {
-		texts = append(texts, used.object.JSON)
+		texts = append(texts, used.JSON)
 	}
 	return source.Context{
 		Scheduler: m.Scheduler, Framework: m.Framework, NameSuffix: m.NameSuffix, JobsOnly: m.JobsOnly,
@@ -214,7 +210,12 @@ func (m *migration) migrateObject(
 	recorder.ReportAllUnread(from.Root)
 	report.Entries = recorder.Entries()
 	docs, report := m.buildDocuments(o.Document, objects, report)
-	return docs, b.LabelMapping(), report
+	scan := objectScan{Report: report, gangs: []migratedGang{newMigratedGang(b.LabelMapping(), report.Outputs)}}
+	scan.checkOwnSelectors("", tree)
+	if used := m.runtimes.findUsed(o); used != nil {
+		scan.checkOwnSelectors(used.Kind+"/"+used.Name, m.runtimes.findTree(used.Kind, o.Namespace, used.Name))
+	}
+	return docs, b.LabelMapping(), scan.Report
 }
 
 // buildDocuments encodes the objects and checks the workloads with the engine of the webhook.

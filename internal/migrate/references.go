@@ -112,6 +112,15 @@ func (s *objectScan) checkValue(path string, value any) bool {
 	return true
 }
 
+// checkOwnSelectors reports the labels in affinity and topology spread of a job that its new pods do not have. The tree
+// is the job, or the runtime of a TrainJob.
+func (s *objectScan) checkOwnSelectors(path string, tree map[string]any) {
+	walkTree(path, tree, func(path string, value any) bool {
+		selector, ok := value.(map[string]any)
+		return !ok || !strings.HasSuffix(path, ".labelSelector") || !s.checkSelector(path, selector)
+	})
+}
+
 // selectorTerm is a label that a selector requires. The value is empty if only the key matters.
 type selectorTerm struct{ path, key, value string }
 
