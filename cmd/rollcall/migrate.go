@@ -37,7 +37,7 @@ type migrateOptions struct {
 	gangScheduler         string
 	framework, nameSuffix string
 	require, verbose      bool
-	summary, nested       bool
+	summary               bool
 	jobsOnly              bool
 	written               outputFlags
 }
@@ -72,7 +72,6 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command) {
 		injectors.Builtin().Frameworks().Names()...)
 	f.StringVar(&o.nameSuffix, "name-suffix", "", "suffix of new names, such as -new, to run the result next to the jobs")
 	f.BoolVar(&o.jobsOnly, "jobs-only", false, "Jobs instead of StatefulSets, for MPI workers and parameter servers")
-	f.BoolVar(&o.nested, "nested", false, "jobs within Experiments of Katib and Workflows of Argo")
 	f.BoolVar(&o.summary, "summary", false, "number of objects by kind and outcome instead of objects and report")
 	o.written.addFlags(cmd)
 	f.BoolVar(&o.require, "require", false, "failure if no object can be migrated")
@@ -115,7 +114,7 @@ func (o *migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
 		Config:    gang.Config{ClusterDomain: o.clusterDomain},
 		Scheduler: source.Scheduler(o.gangScheduler),
 		Framework: o.framework,
-		Runtimes:  input.runtimes, NameSuffix: o.nameSuffix, JobsOnly: o.jobsOnly, Nested: o.nested,
+		Runtimes:  input.runtimes, NameSuffix: o.nameSuffix, JobsOnly: o.jobsOnly,
 	}
 	result := m.Migrate(input.docs)
 	reports := slices.Concat(result.Reports, input.skipped, reportUnreadable(input.unreadable))

@@ -118,14 +118,6 @@ func TestMigrate(t *testing.T) {
 					"  error     spec.trialTemplate.trialSpec holds a PyTorchJob",
 			},
 		},
-		"a job within another object is replaced on request": {
-			args: []string{"--nested"},
-			stdin: "kind: Experiment\napiVersion: kubeflow.org/v1beta1\nmetadata: {name: tune}\nspec:\n  trialTemplate:\n" +
-				"    trialSpec:\n      " + strings.ReplaceAll(newPyTorchJob("", ""), "\n", "\n      ") + "\n",
-			stdout: []string{"kind: Experiment", "kind: Job"},
-			not:    []string{"PyTorchJob"},
-			stderr: []string{"Experiment tune (standard input, document 1) -> experiment.kubeflow.org/tune"},
-		},
 		"a selector of another object is reported and not changed": {
 			stdin:    newPyTorchJob("train", "cleanPodPolicy: All") + "---\n" + service,
 			wantCode: exitDropped,

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -89,27 +89,19 @@ var blockingWarnings = []vet.Code{
 // addFindings runs the checks of rollcall vet on the output, and adds what prevents a migrated gang from
 // training to its report.
 func (m *migration) addFindings() {
-	for _, f := range m.findBlocking(m.result.Documents) {
+	found := vet.Run(m.result.Documents, nil, vet.Options{Engine: m.newEngine(), Namespace: m.Namespace})
+	for _, f := range found.Findings {
+		if f.Severity != vet.Error && !slices.Contains(blockingWarnings, f.Code) {
+			continue
+		}
 		i := slices.IndexFunc(m.result.Reports, func(r Report) bool {
 			return r.Source == f.Source && r.Document == f.Document && !r.Failed() && slices.ContainsFunc(r.Outputs,
 				func(output string) bool { return isOutput(output, f.Object) })
 		})
 		if i >= 0 {
-			m.result.Reports[i].Findings = append(m.result.Reports[i].Findings, newFinding(f))
+			m.result.Reports[i].Findings = append(m.result.Reports[i].Findings, f)
 		}
 	}
-}
-
-// findBlocking returns the findings of vet with which gangs do not train.
-func (m Migrator) findBlocking(docs []*manifest.Document) []vet.Finding {
-	found := vet.Run(docs, nil, vet.Options{Engine: m.newEngine(), Namespace: m.Namespace})
-	return slices.DeleteFunc(found.Findings, func(f vet.Finding) bool {
-		return f.Severity != vet.Error && !slices.Contains(blockingWarnings, f.Code)
-	})
-}
-
-func newFinding(f vet.Finding) Finding {
-	return Finding{Code: f.Code, Object: f.Object, Field: f.Field, Message: f.Message, Fix: f.Fix}
 }
 
 // isOutput reports whether the name of an output, such as job.batch/train, is that of a finding's
@@ -121,17 +113,12 @@ func isOutput(output, object string) bool {
 }
 
 // outputNames maps each object of the output to a description of its source.
-type outputNames map[identity]string
+type outputNames map[string]string
 
-// identity identifies an object in a cluster. Objects without a namespace are assumed to be applied
-// to the same namespace.
-type identity struct {
-	kind            schema.GroupKind
-	namespace, name string
-}
-
-func objectIdentity(o manifest.Object) identity {
-	return identity{schema.GroupKind{Group: o.APIGroup(), Kind: o.Kind}, o.Namespace, o.Name}
+// objectIdentity identifies an object in a cluster. Objects without a namespace are assumed to be applied to the same
+// namespace.
+func objectIdentity(o manifest.Object) string {
+	return strings.Join([]string{o.APIGroup(), o.Kind, o.Namespace, o.Name}, "/")
 }
 
 // addPassthrough adds the objects that pass through.
@@ -148,7 +135,7 @@ func (n outputNames) addPassthrough(docs []*manifest.Document) {
 // claimNames adds the workloads of a job. If another object has the same name, the job is not
 // migrated, because the second object would overwrite the first one in the cluster.
 func (n outputNames) claimNames(docs []*manifest.Document, report Report) ([]*manifest.Document, Report) {
-	var claimed []identity
+	var claimed []string
 	for _, d := range docs {
 		for _, o := range d.Objects() {
 			id := objectIdentity(o)
@@ -177,24 +164,16 @@ func pruneEmptyFields(obj runtime.Object) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding %T: %w", obj, err)
 	}
-	spec, _ := tree["spec"].(map[string]any)
-	template, _ := spec["template"].(map[string]any)
-	pod, _ := template["spec"].(map[string]any)
-	deleteIfEmpty(spec, "updateStrategy")
-	deleteIfEmpty(template, "metadata")
-	for _, list := range []string{"initContainers", "containers"} {
-		containers, _ := pod[list].([]any)
-		for _, c := range containers {
-			if c, ok := c.(map[string]any); ok {
-				deleteIfEmpty(c, "resources")
-			}
-		}
-	}
+	walkTree("", tree, func(_ string, value any) bool {
+		fields, _ := value.(map[string]any)
+		maps.DeleteFunc(fields, func(key string, value any) bool {
+			empty, isObject := value.(map[string]any)
+			return isObject && len(empty) == 0 && slices.Contains(alwaysEncoded, key)
+		})
+		return true
+	})
 	return &unstructured.Unstructured{Object: tree}, nil
 }
 
-func deleteIfEmpty(tree map[string]any, key string) {
-	if m, ok := tree[key].(map[string]any); ok && len(m) == 0 {
-		delete(tree, key)
-	}
-}
+// alwaysEncoded are fields of workloads that Go types encode even if they are empty.
+var alwaysEncoded = []string{"metadata", "resources", "updateStrategy"}

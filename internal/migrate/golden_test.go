@@ -26,7 +26,7 @@ var webhookConfig = gang.Config{ClusterDomain: gang.DefaultClusterDomain}
 
 // TestGolden migrates the manifests of testdata: <case>.yaml becomes <case>.out.yaml, and
 // <case>.report.yaml contains the outcome of each field. Cases in a folder whose name contains a gang
-// scheduler are migrated for that scheduler. The cases in the folder nested replace jobs within other objects.
+// scheduler are migrated for that scheduler.
 func TestGolden(t *testing.T) {
 	cases := 0
 	err := filepath.WalkDir("testdata", func(path string, e fs.DirEntry, err error) error {
@@ -48,7 +48,7 @@ func TestGolden(t *testing.T) {
 }
 
 func checkGolden(t *testing.T, base string) {
-	m := migrate.Migrator{Namespace: "default", Config: webhookConfig, Nested: strings.Contains(base, "nested")}
+	m := migrate.Migrator{Namespace: "default", Config: webhookConfig}
 	for _, s := range []source.Scheduler{source.SchedulerVolcano, source.SchedulerCoscheduling} {
 		if strings.Contains(base, string(s)) {
 			m.Scheduler = s

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/internal/manifest"
-	"rollcall.training/internal/migrate/source"
 	"rollcall.training/internal/migrate/trainer"
 )
 
@@ -50,16 +49,9 @@ func (c configMapTexts) findReferenced(objects ...[]byte) []string {
 // runtimeCatalog holds the runtimes that TrainJobs may name: first those of the input, then those
 // of [Migrator.Runtimes]. The first runtime of a name is used.
 type runtimeCatalog struct {
-	runtimes []*trainingRuntime
+	runtimes []manifest.Object
 	// namespace is that of objects that name none.
 	namespace string
-}
-
-// trainingRuntime is a runtime of the catalog.
-type trainingRuntime struct {
-	object manifest.Object
-	// users are the reports of the TrainJobs that use the runtime.
-	users []Report
 }
 
 // isRuntime reports whether the object is a TrainingRuntime or a ClusterTrainingRuntime.
@@ -71,7 +63,7 @@ func (c *runtimeCatalog) addDocuments(docs []*manifest.Document) {
 	for _, d := range docs {
 		for _, o := range d.Objects() {
 			if isRuntime(o) {
-				c.runtimes = append(c.runtimes, &trainingRuntime{object: o})
+				c.runtimes = append(c.runtimes, o)
 			}
 		}
 	}
@@ -81,18 +73,19 @@ func (c *runtimeCatalog) addDocuments(docs []*manifest.Document) {
 func (c *runtimeCatalog) findTree(kind, namespace, name string) map[string]any {
 	if found := c.find(kind, namespace, name); found != nil {
 		var tree map[string]any
-		if found.object.Decode(&tree) == nil {
+		if found.Decode(&tree) == nil {
 			return tree
 		}
 	}
 	return nil
 }
 
-func (c *runtimeCatalog) find(kind, namespace, name string) *trainingRuntime {
-	for _, t := range c.runtimes {
+func (c *runtimeCatalog) find(kind, namespace, name string) *manifest.Object {
+	for i := range c.runtimes {
+		t := &c.runtimes[i]
 		isVisible := kind == trainer.KindClusterTrainingRuntime ||
-			cmp.Or(t.object.Namespace, c.namespace) == cmp.Or(namespace, c.namespace)
-		if t.object.Kind == kind && t.object.Name == name && isVisible {
+			cmp.Or(t.Namespace, c.namespace) == cmp.Or(namespace, c.namespace)
+		if t.Kind == kind && t.Name == name && isVisible {
 			return t
 		}
 	}
@@ -100,43 +93,12 @@ func (c *runtimeCatalog) find(kind, namespace, name string) *trainingRuntime {
 }
 
 // findUsed returns the runtime that a TrainJob names; nil for all other objects.
-func (c *runtimeCatalog) findUsed(job manifest.Object) *trainingRuntime {
+func (c *runtimeCatalog) findUsed(job manifest.Object) *manifest.Object {
 	kind, name, ok := trainer.ParseRuntimeRef(job.JSON)
 	if !ok {
 		return nil
 	}
 	return c.find(kind, job.Namespace, name)
-}
-
-// recordUse records that a TrainJob with the given report used its runtime.
-func (c *runtimeCatalog) recordUse(job manifest.Object, report Report) {
-	if used := c.findUsed(job); used != nil && !report.Failed() {
-		used.users = append(used.users, report)
-	}
-}
-
-// reportRuntime returns the report of a runtime of the input. Its fields are in the reports of the
-// TrainJobs that use it.
-func (c *runtimeCatalog) reportRuntime(o manifest.Object) Report {
-	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: o.Kind + " " + o.Name}
-	for _, t := range c.runtimes {
-		if t.object.Document != o.Document || objectIdentity(t.object) != objectIdentity(o) {
-			continue
-		}
-		for _, user := range t.users {
-			report.Entries = append(report.Entries, source.Entry{
-				Path: "spec", Outcome: source.Preserved, To: "see the report of " + user.Object,
-			})
-			report.Outputs = append(report.Outputs, user.Outputs...)
-		}
-	}
-	if len(report.Entries) == 0 {
-		report.Entries = []source.Entry{{
-			Path: "spec", Outcome: source.Changed, Reason: "left out: no TrainJob of the input uses the runtime",
-			Action: "keep the file, and pass it with --runtimes when you migrate TrainJobs that use the runtime",
-		}}
-	}
-	return report
 }
 
 // decode decodes a job, with the suffix of the migration after its name and after the name in the names of its pods. It

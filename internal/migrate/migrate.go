@@ -40,8 +40,6 @@ type Migrator struct {
 	NameSuffix string
 	// JobsOnly requests Jobs for roles that would become StatefulSets.
 	JobsOnly bool
-	// Nested also migrates jobs within Experiments of Katib, and within Workflows of Argo.
-	Nested bool
 }
 
 // Result is the result of a migration.
@@ -69,15 +67,14 @@ func readersByGroup() map[string]func(source.Object) (*ir.Gang, error) {
 func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	run := migration{
 		Migrator: m, names: outputNames{}, scripts: configMapTexts{},
-		runtimes: runtimeCatalog{namespace: m.Namespace}, runtimeReports: map[int]manifest.Object{},
-		nested: map[*manifest.Document]nestedReport{},
+		runtimes: runtimeCatalog{namespace: m.Namespace},
 	}
 	run.runtimes.addDocuments(docs)
 	run.runtimes.addDocuments(m.Runtimes)
 	run.scripts.addDocuments(docs)
 	run.names.addPassthrough(docs)
 	for _, d := range docs {
-		if !slices.ContainsFunc(d.Objects(), run.isAffected) {
+		if !slices.ContainsFunc(d.Objects(), isAffected) {
 			run.passThrough(d)
 			continue
 		}
@@ -88,8 +85,6 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 				run.migrateDocument(objects[0], newLineLookup(d, i, len(parts)))
 			case len(objects) == 1 && isWorkload(objects[0]):
 				run.migrateWorkload(objects[0], newLineLookup(d, i, len(parts)))
-			case len(objects) == 1 && run.hasNestedJobs(objects[0]):
-				run.migrateNested(part)
 			default:
 				run.passThrough(part)
 			}
@@ -97,15 +92,8 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	}
 	run.removeServices()
 	run.addFindings()
-	for i, o := range run.runtimeReports {
-		run.result.Reports[i] = run.runtimes.reportRuntime(o)
-	}
 	for _, o := range run.passedThrough {
-		report, affected := m.checkReferences(run.gangs, o)
-		if nested, ok := run.nested[o.Document]; ok {
-			report, affected = nested.addReferences(report), true
-		}
-		if affected {
+		if report, affected := m.checkReferences(run.gangs, o); affected {
 			run.result.Reports = append(run.result.Reports, report)
 		}
 	}
@@ -119,21 +107,14 @@ type migration struct {
 	names    outputNames
 	scripts  configMapTexts
 	runtimes runtimeCatalog
-	// runtimeReports are the runtimes of the input by the index of their reports, which are
-	// complete only after all TrainJobs are migrated.
-	runtimeReports map[int]manifest.Object
-	gangs          []migratedGang
+	gangs    []migratedGang
 	// services are those that Rollcall creates for the gangs.
 	services      []gangService
 	passedThrough []manifest.Object
-	// nested are the reports of objects with nested jobs, by their documents.
-	nested map[*manifest.Document]nestedReport
 }
 
-// isAffected reports whether the migration replaces an object or its content.
-func (m *migration) isAffected(o manifest.Object) bool {
-	return isMigratable(o) || isWorkload(o) || m.hasNestedJobs(o)
-}
+// isAffected reports whether the migration replaces an object.
+func isAffected(o manifest.Object) bool { return isMigratable(o) || isWorkload(o) }
 
 func (m *migration) passThrough(d *manifest.Document) {
 	m.result.Documents = append(m.result.Documents, d)
@@ -143,8 +124,11 @@ func (m *migration) passThrough(d *manifest.Document) {
 // migrateDocument migrates the only object of a document.
 func (m *migration) migrateDocument(o manifest.Object, line func(path string) int) {
 	if isRuntime(o) {
-		m.runtimeReports[len(m.result.Reports)] = o
-		m.result.Reports = append(m.result.Reports, Report{})
+		m.result.Reports = append(m.result.Reports, Report{
+			Source: o.Document.Source, Document: o.Document.Number, Object: o.Kind + " " + o.Name,
+			Note: "left out: its fields are in the reports of the TrainJobs that use it; " +
+				"for other TrainJobs, keep the file, and pass it with --runtimes",
+		})
 		return
 	}
 	docs, labels, report := m.migrateObject(o, line)
@@ -152,7 +136,6 @@ func (m *migration) migrateDocument(o manifest.Object, line func(path string) in
 		report.Errors = append([]string{hint}, slices.DeleteFunc(report.Errors, manifest.HasTemplateVariable)...)
 	}
 	docs, report = m.names.claimNames(docs, report)
-	m.runtimes.recordUse(o, report)
 	if !report.Failed() {
 		m.gangs = append(m.gangs, newMigratedGang(labels, report.Outputs))
 	}
@@ -164,7 +147,7 @@ func (m *migration) migrateDocument(o manifest.Object, line func(path string) in
 func (m *migration) newContext(o manifest.Object) source.Context {
 	texts := [][]byte{o.JSON}
 	if used := m.runtimes.findUsed(o); used != nil {
-		texts = append(texts, used.object.JSON)
+		texts = append(texts, used.JSON)
 	}
 	return source.Context{
 		Scheduler: m.Scheduler, Framework: m.Framework, NameSuffix: m.NameSuffix, JobsOnly: m.JobsOnly,
@@ -227,7 +210,12 @@ func (m *migration) migrateObject(
 	recorder.ReportAllUnread(from.Root)
 	report.Entries = recorder.Entries()
 	docs, report := m.buildDocuments(o.Document, objects, report)
-	return docs, b.LabelMapping(), report
+	scan := objectScan{Report: report, gangs: []migratedGang{newMigratedGang(b.LabelMapping(), report.Outputs)}}
+	scan.checkOwnSelectors("", tree)
+	if used := m.runtimes.findUsed(o); used != nil {
+		scan.checkOwnSelectors(used.Kind+"/"+used.Name, m.runtimes.findTree(used.Kind, o.Namespace, used.Name))
+	}
+	return docs, b.LabelMapping(), scan.Report
 }
 
 // buildDocuments encodes the objects and checks the workloads with the engine of the webhook.

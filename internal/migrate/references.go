@@ -112,6 +112,15 @@ func (s *objectScan) checkValue(path string, value any) bool {
 	return true
 }
 
+// checkOwnSelectors reports the labels in affinity and topology spread of a job that its new pods do not have. The tree
+// is the job, or the runtime of a TrainJob.
+func (s *objectScan) checkOwnSelectors(path string, tree map[string]any) {
+	walkTree(path, tree, func(path string, value any) bool {
+		selector, ok := value.(map[string]any)
+		return !ok || !strings.HasSuffix(path, ".labelSelector") || !s.checkSelector(path, selector)
+	})
+}
+
 // selectorTerm is a label that a selector requires. The value is empty if only the key matters.
 type selectorTerm struct{ path, key, value string }
 
@@ -237,9 +246,9 @@ func mentionsLabel(text, key string) bool {
 	return regexp.MustCompile(`(^|` + boundary + `)` + regexp.QuoteMeta(key) + next).MatchString(text)
 }
 
-// extractionAdvice is the action for a job within another object. Migrate does not convert it by default, because the
-// outer object may depend on the kind of the inner one, for example on its status.
-const extractionAdvice = "for Katib and Argo, set --nested; otherwise write it to its own file, " +
+// extractionAdvice is the action for a job within another object. Migrate does not convert it, because the outer object
+// may depend on the kind of the inner one, for example on its status.
+const extractionAdvice = "write it to its own file, " +
 	"run rollcall migrate -f on the file, and insert the result; if the outer object waits for the job, let it use the " +
 	"conditions of the Job"
 

@@ -31,26 +31,13 @@ type Report struct {
 	// Warnings are those of the webhook for the new objects.
 	Warnings []string `json:"warnings,omitempty"`
 	// Findings are those of rollcall vet for the new objects that prevent the gang from training.
-	Findings []Finding `json:"findings,omitempty"`
+	Findings []vet.Finding `json:"findings,omitempty"`
 	// Errors explain why the object, or a job within it, was not migrated. It is empty otherwise.
 	Errors []string `json:"errors,omitempty"`
 	// Passthrough is true for an object that is not a training job and is unchanged.
 	Passthrough bool `json:"passthrough,omitempty"`
 	// Note explains why a Job or a StatefulSet is unchanged, or why the object is not in the output.
 	Note string `json:"note,omitempty"`
-}
-
-// Finding is a finding of rollcall vet.
-type Finding struct {
-	// Code is the code of the check: rollcall vet --explain describes it.
-	Code vet.Code `json:"code"`
-	// Object is kind/name of the new object.
-	Object string `json:"object"`
-	// Field is the path of the field, or empty for the entire object.
-	Field string `json:"field,omitempty"`
-	// Message describes the problem, and Fix the remedy.
-	Message string `json:"message"`
-	Fix     string `json:"fix,omitempty"`
 }
 
 // Failed reports whether the object, or a job within it, was not migrated.

@@ -21,7 +21,7 @@ import (
 
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/manifest"
-	"rollcall.training/internal/migrate"
+	"rollcall.training/internal/vet"
 )
 
 // dryRunner creates objects of any kind by dry run, with strict validation and through the webhook.
@@ -69,7 +69,7 @@ func isReportedRejected(t *testing.T, outputPath string, o manifest.Object) bool
 	if err != nil {
 		t.Fatal(err)
 	}
-	var reports []struct{ Findings []migrate.Finding }
+	var reports []struct{ Findings []vet.Finding }
 	if err := yaml.Unmarshal(text, &reports); err != nil {
 		t.Fatalf("%s: %v", outputPath, err)
 	}

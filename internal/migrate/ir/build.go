@@ -59,7 +59,6 @@ func (b *Gang) Build() []runtime.Object {
 			"enable waitForPodsReady in Kueue if gangs can wait for each other")
 	}
 	b.replaceSourceNames(workloads)
-	b.rewriteSelectors(workloads)
 	out := slices.Clone(b.AdditionalObjects)
 	for i := range workloads {
 		w := &workloads[i]

@@ -30,23 +30,6 @@ func ListContainers(spec *corev1.PodSpec) []*corev1.Container {
 	return out
 }
 
-// DescribeKeepingClaims returns the action that keeps claims whose owner is the source object.
-func DescribeKeepingClaims(b *Gang, claims ...string) string {
-	command := "kubectl patch pvc " + strings.Join(claims, " ")
-	if b.Namespace != "" {
-		command += " -n " + b.Namespace
-	}
-	return "to keep the data, remove the owner before you delete the job: " + command +
-		` --type merge -p '{"metadata":{"ownerReferences":null}}'`
-}
-
-// NewClaimVolume returns a volume with a PersistentVolumeClaim.
-func NewClaimVolume(name, claim string) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
-	}}
-}
-
 // FindContainer returns the index of the container with the given name, or -1.
 func FindContainer(spec *corev1.PodSpec, name string) int {
 	return slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name })

@@ -15,6 +15,5 @@
 // systems created a PodGroup for each running job. Both supported schedulers accept pods of any owner, so
 // a PodGroup can be written when the gang is migrated.
 //
-// Build rewrites references to labels of the former system only if they name the gang or a role.
-// It reports all others.
+// Selectors with labels of the former system stay, and the migration reports them.
 package ir

@@ -11,7 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
@@ -119,118 +118,6 @@ func (l LabelMapping) Translate(key, value string) (newKey, newValue string, ok 
 
 // SelectorHint describes how to select the new pods.
 func (l LabelMapping) SelectorHint() string { return l.hint }
-
-// selectorRewriter rewrites the terms of one pod template that select pods.
-type selectorRewriter struct {
-	LabelMapping
-	// templateLabels are the labels of the template itself, which its pods keep.
-	templateLabels map[string]string
-	// source is the template in the manifest, for terms that are not in the manifest.
-	source source.Field
-}
-
-// rewriteSelectors rewrites affinity and topology spread terms that select pods by labels of the
-// former system. It reports the terms that [LabelMapping.Translate] cannot translate.
-func (b *Gang) rewriteSelectors(workloads []plannedWorkload) {
-	mapping := b.LabelMapping()
-	for i := range workloads {
-		w := &workloads[i]
-		r := selectorRewriter{LabelMapping: mapping, templateLabels: w.Template.Labels, source: w.roles[0].Source}
-		spec, field := &w.Template.Spec, r.source.Get("spec")
-		for j := range spec.TopologySpreadConstraints {
-			c, at := &spec.TopologySpreadConstraints[j], field.Get("topologySpreadConstraints").Item(j)
-			r.rewriteSelector(c.LabelSelector, at.Get("labelSelector"))
-		}
-		if spec.Affinity != nil {
-			r.rewriteAffinity(spec.Affinity.PodAffinity, field.At("affinity", "podAffinity"))
-			r.rewriteAffinity((*corev1.PodAffinity)(spec.Affinity.PodAntiAffinity), field.At("affinity", "podAntiAffinity"))
-		}
-	}
-}
-
-func (r selectorRewriter) rewriteAffinity(affinity *corev1.PodAffinity, field source.Field) {
-	if affinity == nil {
-		return
-	}
-	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
-	for i := range required {
-		at := field.Get("requiredDuringSchedulingIgnoredDuringExecution").Item(i)
-		r.rewriteSelector(required[i].LabelSelector, at.Get("labelSelector"))
-	}
-	preferred := affinity.PreferredDuringSchedulingIgnoredDuringExecution
-	for i := range preferred {
-		at := field.Get("preferredDuringSchedulingIgnoredDuringExecution").Item(i)
-		r.rewriteSelector(preferred[i].PodAffinityTerm.LabelSelector, at.At("podAffinityTerm", "labelSelector"))
-	}
-}
-
-// translate is [LabelMapping.Translate], except for labels that the template defines itself.
-func (r selectorRewriter) translate(key, value string) (newKey, newValue string, ok bool) {
-	if _, defined := r.templateLabels[key]; defined {
-		return key, value, true
-	}
-	return r.Translate(key, value)
-}
-
-func (r selectorRewriter) rewriteSelector(s *metav1.LabelSelector, field source.Field) {
-	if s == nil {
-		return
-	}
-	for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
-		value := s.MatchLabels[key]
-		newKey, newValue, ok := r.translate(key, value)
-		if ok {
-			delete(s.MatchLabels, key)
-			s.MatchLabels[newKey] = newValue
-		}
-		r.record(field, key+": "+value, newKey+": "+newValue, ok)
-	}
-	for i := range s.MatchExpressions {
-		e := &s.MatchExpressions[i]
-		before := formatRequirement(e)
-		ok := r.rewriteExpression(e)
-		r.record(field, before, formatRequirement(e), ok)
-	}
-}
-
-// rewriteExpression rewrites a requirement and reports whether it could. It leaves the requirement
-// unchanged if one of its values has no translation, or if the values need different labels.
-func (r selectorRewriter) rewriteExpression(e *metav1.LabelSelectorRequirement) bool {
-	newKey, values := "", slices.Clone(e.Values)
-	if len(values) == 0 { // Exists, DoesNotExist
-		values = []string{""}
-	}
-	for i, value := range values {
-		key, now, ok := r.translate(e.Key, value)
-		if !ok || newKey != "" && key != newKey {
-			return false
-		}
-		newKey, values[i] = key, now
-	}
-	e.Key, e.Values = newKey, values[:len(e.Values)]
-	return true
-}
-
-func (r selectorRewriter) record(field source.Field, before, after string, ok bool) {
-	if !field.Exists() { // the template is not from this manifest
-		field = r.source
-	}
-	switch {
-	case !ok:
-		field.AddNoteWithOutcome(source.Dropped, "",
-			"the term "+before+" does not select the same pods as before", r.SelectorHint())
-	case before != after:
-		field.AddNoteWithOutcome(source.Changed, after, "the term "+before+" does not select the new pods", "")
-	}
-}
-
-// formatRequirement formats a requirement as "example.com/job In (a, b)".
-func formatRequirement(e *metav1.LabelSelectorRequirement) string {
-	if len(e.Values) == 0 {
-		return fmt.Sprintf("%s %s", e.Key, e.Operator)
-	}
-	return fmt.Sprintf("%s %s (%s)", e.Key, e.Operator, strings.Join(e.Values, ", "))
-}
 
 // podMetadataPattern matches the downward API path of a label or an annotation.
 var podMetadataPattern = regexp.MustCompile(`^metadata\.(labels|annotations)\[['"](.+)['"]\]$`)

@@ -151,10 +151,7 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 			fmt.Sprintf("one workload has the pods of all %d Jobs, with one index instead of two", j.Replicas), "")
 	}
 	j.Source.Get("replicas").MarkPreserved("the number of pods of the workload")
-	if mode := from.CompletionMode; mode != nil && *mode != batchv1.IndexedCompletion {
-		field.Get("completionMode").MarkChanged("Indexed", "each rank has an index", "")
-	}
-	field.Get("completionMode").MarkPreserved("each rank has an index")
+	field.Get("completionMode").MarkPreserved("Indexed: each rank has an index")
 	s.setJobFields(to)
 	to.BackoffLimit, to.Selector, to.ManualSelector, to.SuccessPolicy = s.Gang.JobSpec.BackoffLimit, nil, nil, nil
 	to.BackoffLimitPerIndex, to.MaxFailedIndexes = nil, nil
@@ -167,14 +164,11 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	for _, name := range []string{"activeDeadlineSeconds", "managedBy", "podReplacementPolicy", "scheduling"} {
 		field.Get(name).MarkPreserved("spec." + name)
 	}
-	for _, name := range []string{"selector", "manualSelector"} {
-		field.Get(name).MarkDropped("the Job controller generates the selector of each Job", "")
-	}
 	role.PodFailurePolicy = s.convertPodFailurePolicy(j)
-	for _, name := range []string{"backoffLimitPerIndex", "maxFailedIndexes"} {
-		field.Get(name).MarkDropped("all ranks of a gang restart together", "see "+gang.AnnotationMaxRestarts)
+	for _, name := range strings.Fields("selector manualSelector backoffLimitPerIndex maxFailedIndexes successPolicy") {
+		field.Get(name).MarkDropped("a gang completes and restarts as a unit, and its Jobs have generated selectors",
+			"see "+gang.AnnotationMaxRestarts+" and "+gang.AnnotationSuccessPolicy)
 	}
-	field.Get("successPolicy").MarkDropped("indexes of a Job do not complete a gang", "see "+gang.AnnotationSuccessPolicy)
 	role.JobSpec = to
 }
 
@@ -280,7 +274,8 @@ func (s *Reader) createVolumeClaims() {
 		if len(former) > 0 && !isRetained {
 			policy.AddNote(fmt.Sprintf("the %s owns the claims, so Kubernetes deletes them and their data with it, also "+
 				"after a TTL; claims of a gang are never deleted automatically", s.Kind),
-				ir.DescribeKeepingClaims(s.Gang, former...))
+				"to keep the data, remove the owner before you delete the job: kubectl patch pvc "+strings.Join(former, " ")+
+					` --type merge -p '{"metadata":{"ownerReferences":null}}'`)
 		}
 	}
 }
@@ -292,6 +287,8 @@ func (j *ReplicatedJob) addClaimVolume(volume, claim string) {
 	})
 	exists := slices.ContainsFunc(j.podSpec().Volumes, func(v corev1.Volume) bool { return v.Name == volume })
 	if isMounted && !exists {
-		j.podSpec().Volumes = append(j.podSpec().Volumes, ir.NewClaimVolume(volume, claim))
+		j.podSpec().Volumes = append(j.podSpec().Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		}})
 	}
 }

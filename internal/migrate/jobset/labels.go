@@ -110,8 +110,6 @@ func recordDroppedKey(field source.Field, key string) {
 			"in a queue of Kueue, %s: %s places all pods in one domain, and %s: %[2]s/N each group of N pods; "+
 				"neither keeps other pods out",
 			gang.AnnotationTopology, field.String(), gang.AnnotationSegment))
-	case alphaLabelPrefix + "node-selector":
-		field.MarkDropped("it belongs to exclusive-topology", "")
 	default:
 		field.MarkDropped("only the controllers of JobSet read it", "")
 	}

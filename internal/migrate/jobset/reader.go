@@ -117,11 +117,7 @@ func (s *Reader) readReplicatedJob(f source.Field) *ReplicatedJob {
 		return nil
 	}
 	f.Get("name").MarkPreserved("identifies the job")
-	if group := f.Get("groupName"); group.String() == "default" {
-		group.MarkPreserved("the default")
-	} else {
-		group.MarkLeftOut("it was only the value of a label, which the new pods do not have")
-	}
+	f.Get("groupName").MarkLeftOut("it was only the value of a label, which the new pods do not have")
 	template := f.Get("template")
 	if !template.Get("spec").Get("template").Exists() {
 		template.At("spec", "template").MarkRequired("it describes the pods")

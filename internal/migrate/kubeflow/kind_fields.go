@@ -30,11 +30,6 @@ func readPyTorch(r *reader) {
 	r.convertElasticPolicy(elastic)
 }
 
-// readXGBoost reads an XGBoostJob, which has no fields of its own.
-func readXGBoost(r *reader) {
-	r.gang.Homogeneous, r.gang.CompletionRole = true, roleMaster
-}
-
 const roleChief = "chief"
 
 // assignTFRoles renames a chief without workers to worker. In a gang, parameter servers and
@@ -95,6 +90,7 @@ func (r *reader) convertSuccessPolicy(f source.Field) {
 // assignPaddleRoles renames a Master without workers to worker. A Master with workers runs the
 // parameter servers.
 func assignPaddleRoles(r *reader) {
+	r.spec.Get("elasticPolicy").MarkLeftOut("no release of the operator used it for a PaddleJob")
 	master, worker := r.gang.FindRole(roleMaster), r.gang.FindRole(roleWorker)
 	switch {
 	case master != nil && worker != nil:
@@ -104,11 +100,6 @@ func assignPaddleRoles(r *reader) {
 		master.Name, master.StatefulSet = roleWorker, false
 		master.Source.AddNote("without Workers, the pods of the Master are the workers", "")
 	}
-}
-
-// readPaddle reads the fields of a PaddleJob.
-func readPaddle(r *reader) {
-	r.spec.Get("elasticPolicy").MarkLeftOut("no release of the operator used it for a PaddleJob")
 }
 
 // readMPI reads the fields of an MPIJob.
@@ -134,14 +125,9 @@ func readMPI(r *reader) {
 	r.convertSlotsPerWorker()
 	r.gang.ConvertMPIImplementation(r.spec.Get("mpiImplementation"))
 	r.convertRunLauncherAsWorker(launcher, worker)
-	const waits = "the launcher always waits until all workers answer"
-	if policy := r.spec.Get("launcherCreationPolicy"); policy.String() == "AtStartup" {
-		policy.MarkLeftOut(waits)
-	} else {
-		policy.MarkPreserved(waits)
-	}
 	r.spec.Get("mainContainer").MarkDropped("the first container of a worker is the training container",
 		"name another container in "+gang.AnnotationContainers)
+	r.spec.Get("launcherCreationPolicy").MarkPreserved("the launcher always waits until all workers answer")
 	r.convertLauncherTransport(worker)
 }
 

@@ -77,13 +77,13 @@ func kindSpecs() map[string]kindSpec {
 			frameworkName: "xgboost", replicaSpecsKey: "xgbReplicaSpecs",
 			containerName: "xgboost", portName: "xgboostjob-port", defaultRestartPolicy: restartNever,
 			operatorVars: xgboostVars, operatorVarsInAllContainers: true,
-			readKindFields: readXGBoost,
+			readKindFields: func(r *reader) { r.gang.Homogeneous, r.gang.CompletionRole = true, roleMaster },
 		},
 		"PaddleJob": {
 			frameworkName: "paddle", replicaSpecsKey: "paddleReplicaSpecs",
 			containerName: "paddle", portName: "master", defaultRestartPolicy: restartOnFailure,
 			operatorVars: paddleVars, operatorVarsInAllContainers: true,
-			assignRoles: assignPaddleRoles, readKindFields: readPaddle,
+			assignRoles: assignPaddleRoles,
 		},
 		"JAXJob": {
 			frameworkName: "jax", replicaSpecsKey: "jaxReplicaSpecs",

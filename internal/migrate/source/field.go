@@ -1,7 +1,6 @@
 package source
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -315,17 +314,6 @@ func (f Field) Strings() []string {
 	var out []string
 	for _, item := range f.Items() {
 		out = append(out, item.String())
-	}
-	return out
-}
-
-// CopyValue returns a deep copy of the value.
-func (f Field) CopyValue() any {
-	f.markRead()
-	text, err := json.Marshal(f.value)
-	var out any
-	if err != nil || json.Unmarshal(text, &out) != nil {
-		return nil // cannot happen: the value was decoded from JSON
 	}
 	return out
 }

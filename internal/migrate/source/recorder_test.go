@@ -206,13 +206,6 @@ func TestFieldValues(t *testing.T) {
 			want:      false,
 			wantError: `s: Invalid value: "x": must be an object`,
 		},
-		"a copy does not share memory": {
-			read: func(n source.Field) any {
-				n.Get("map").CopyValue().(map[string]any)["k"] = "other"
-				return n.At("map", "k").String()
-			},
-			want: "v",
-		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

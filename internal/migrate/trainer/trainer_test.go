@@ -15,7 +15,6 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate"
-	"rollcall.training/internal/migrate/source"
 )
 
 var testConfig = gang.Config{ClusterDomain: gang.DefaultClusterDomain}
@@ -322,7 +321,7 @@ func TestRuntimeWithoutPolicy(t *testing.T) {
 	}
 }
 
-// TestRuntimeReports checks that the report of a runtime names the workloads that use it.
+// TestRuntimeReports checks that a runtime is not in the output, and that its report refers to those of the TrainJobs.
 func TestRuntimeReports(t *testing.T) {
 	text := runtimeYAML("ClusterTrainingRuntime", "used", "", "x") + "---\n" +
 		trainJobYAML("used", "numNodes: 1") + "---\n" +
@@ -332,12 +331,9 @@ func TestRuntimeReports(t *testing.T) {
 	if len(result.Reports) != 4 || len(result.Documents) != 2 {
 		t.Fatalf("%d reports, %d documents", len(result.Reports), len(result.Documents))
 	}
-	outputs := []string{"job.batch/train", "job.batch/more"}
-	if r := result.Reports[0]; !slices.Equal(r.Outputs, outputs) || r.Count(source.Preserved) != 2 {
-		t.Errorf("runtime that two TrainJobs use: %+v", r)
-	}
-	r := result.Reports[3]
-	if len(r.Outputs) != 0 || r.Count(source.Changed) != 1 || r.Count(source.Dropped) != 0 || r.Failed() {
-		t.Errorf("runtime that no TrainJob uses: %+v", r)
+	for _, r := range []migrate.Report{result.Reports[0], result.Reports[3]} {
+		if len(r.Outputs) != 0 || r.Failed() || !strings.HasPrefix(r.Note, "left out: ") {
+			t.Errorf("report of a runtime: %+v", r)
+		}
 	}
 }

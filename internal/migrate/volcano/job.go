@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -77,7 +76,7 @@ func Read(o source.Object) (*ir.Gang, error) {
 		return r.gang, nil
 	}
 	r.assignTasks(candidates)
-	r.convertSuspendAndTTL()
+	r.gang.ConvertTTL(r.spec.Get("ttlSecondsAfterFinished"))
 	if len(r.gang.Roles) == 0 {
 		if !r.spec.HasErrors() {
 			r.spec.Get("tasks").MarkRequired("no task has a role in " + r.framework.Name)
@@ -90,26 +89,18 @@ func Read(o source.Object) (*ir.Gang, error) {
 		r.gang.InferSlotsPerWorker(&launcher.Template.Spec, launcher.Source.At("spec", "containers"),
 			worker.Template.Spec.Containers, int(worker.Pods), r.framework.StartsByAccelerator)
 	}
-	r.convertVolumes()
+	r.spec.Get("volumes").MarkDropped("migrate does not add the volumes of a Volcano Job to its pods",
+		"add the claims to volumes of the pod templates, and to volumeMounts of their containers; if Volcano created a "+
+			"claim, Kubernetes deletes the claim and its data with the Volcano Job, unless you remove its ownerReferences")
+	for _, name := range []string{"runningEstimate", "minSuccess"} {
+		r.spec.Get(name).MarkDropped("a gang has no estimate of its time, and a role or all ranks complete it",
+			"see "+gang.AnnotationSuccessPolicy+", and spec.activeDeadlineSeconds of a Job")
+	}
 	r.convertPolicies()
 	r.convertNetworkPlugins()
 	r.addPluginVars()
 	r.convertScheduling()
 	return r.gang, nil
-}
-
-// convertSuspendAndTTL converts the fields for finished and aborted jobs.
-func (r *reader) convertSuspendAndTTL() {
-	r.gang.ConvertTTL(r.spec.Get("ttlSecondsAfterFinished"))
-	r.spec.Get("runningEstimate").MarkDropped(
-		"it was a hint to the scheduler, not a limit, and a PodGroup has no such field",
-		"set spec.activeDeadlineSeconds on the Job for a limit")
-	phase := r.Root.At("status", "state", "phase")
-	if value, _ := phase.CopyValue().(string); value == "Aborted" || value == "Aborting" {
-		r.gang.JobSpec.Suspend = ptr.To(true)
-		phase.MarkChanged("spec.suspend of each Job",
-			"the job was aborted and can be resumed", "set spec.suspend: false to resume it")
-	}
 }
 
 // taskIndexLabel is the label, and the annotation, with the index of a pod in its task.
@@ -131,14 +122,10 @@ func listSourceLabels() map[string]ir.SourceLabel {
 	return labels
 }
 
-// mxnetPattern matches programs and variables of MXNet. XGBoost reads other variables with DMLC_.
-var mxnetPattern = regexp.MustCompile(`\bmxnet\b|\bDMLC_(PS_ROOT_[A-Z]+|NUM_SERVER)\b`)
-
 // chooseFramework determines the framework by the plugin, by the user's choice or by the commands.
 // Programs of no known framework form a generic gang. It returns false after it recorded a mistake.
 func (r *reader) chooseFramework() bool {
 	plugins := r.spec.Get("plugins")
-	known := strings.Join(slices.Sorted(slices.Values(r.Context.Frameworks.Names())), ", ")
 	if r.hasPlugin("ray") {
 		plugins.Get("ray").MarkInvalid("Rollcall does not support Ray; keep the job in Volcano, or use KubeRay")
 		return false
@@ -151,15 +138,11 @@ func (r *reader) chooseFramework() bool {
 	}
 	if name := r.Context.Framework; name != "" {
 		if !r.setFramework(name) {
-			plugins.MarkRequired(fmt.Sprintf("--framework=%s is not supported; the supported frameworks are %s", name, known))
+			plugins.MarkRequired(fmt.Sprintf("--framework=%s is not supported; the supported frameworks are %s",
+				name, strings.Join(r.Context.Frameworks.Names(), ", ")))
 			return false
 		}
 		return true
-	}
-	if slices.ContainsFunc(r.texts, mxnetPattern.MatchString) {
-		r.spec.MarkInvalid("trains with Apache MXNet, which was retired in September 2023, and Rollcall does not " +
-			"support MXNet; port the program to a maintained framework such as PyTorch, or set --framework if it is another one")
-		return false
 	}
 	detected, evidence := detection.FindFramework(r.Context.Frameworks, r.pods...)
 	name := detected.Name

@@ -93,11 +93,6 @@ func (r *reader) convertPolicies() {
 		for _, p := range t.policies {
 			r.reportPolicy(p, t.name)
 		}
-		if f := t.field.Get("maxRetry"); ptr.Deref(f.Int32(), defaultMaxRetry) != defaultMaxRetry {
-			f.MarkDropped("it counts the restarts of the containers of a task", "set "+gang.AnnotationMaxRestarts)
-		} else {
-			f.MarkHandled()
-		}
 	}
 }
 
@@ -217,9 +212,6 @@ func (r *reader) reportRestartPolicy(role *ir.Role, explicit bool, former corev1
 	}
 }
 
-// defaultMaxRetry is Volcano's default of maxRetry.
-const defaultMaxRetry = 3
-
 // convertMaxRetry converts the maximum number of restarts. 0 is the default of 3, which Rollcall has too.
 func (r *reader) convertMaxRetry() {
 	f := r.spec.Get("maxRetry")
@@ -241,8 +233,6 @@ func (r *reader) convertMaxRetry() {
 // convertSuccess determines the roles whose success completes the gang. In Volcano, policies name the
 // tasks, and without such a policy all pods must succeed.
 func (r *reader) convertSuccess() {
-	r.spec.Get("minSuccess").MarkDropped("a role or all ranks complete a gang, and not a number of pods",
-		"name the role that determines completion with "+gang.AnnotationSuccessPolicy)
 	if completing := r.listCompletingRoles(); len(completing) > 0 {
 		r.setCompletionRole(r.selectCompletionRole(completing))
 		return

@@ -12,6 +12,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/detection"
 	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
 )
 
 // candidate is a task whose role is not known yet.
@@ -70,13 +71,16 @@ func convertTaskFields(c *candidate) {
 	} else {
 		minAvailable.MarkPreserved("the number of pods of the workload")
 	}
-	if policy := c.field.Get("topologyPolicy"); policy.String() == "none" {
-		policy.MarkHandled()
-	} else {
-		policy.MarkDropped("it is an annotation of the pods", "set volcano.sh/numa-topology-policy in the template")
+	numa, retries := c.field.Get("topologyPolicy"), c.field.Get("maxRetry")
+	if numa.String() == "none" { // Volcano's default
+		numa.MarkHandled()
 	}
-	c.field.Get("partitionPolicy").MarkDropped("a gang is scheduled and restarted as a unit",
-		"create a gang for each partition if the partitions do not communicate")
+	if ptr.Deref(retries.Int32(), 0) == 3 { // Volcano's default
+		retries.MarkHandled()
+	}
+	for _, f := range []source.Field{numa, retries, c.field.Get("partitionPolicy")} {
+		f.MarkDropped("a gang is restarted as a unit, and has no setting of a task", "see "+gang.AnnotationMaxRestarts)
+	}
 }
 
 // assignTasks makes roles of the tasks, in the order of their ranks. A task without a role
@@ -283,39 +287,5 @@ func (r *reader) listPluginVars(role string) []string {
 func (r *reader) forEachTemplate(visit func(t *corev1.PodTemplateSpec)) {
 	for i := range r.gang.Roles {
 		visit(&r.gang.Roles[i].Template)
-	}
-}
-
-// convertVolumes mounts the claims of the job in every container, as Volcano does
-// (job_controller_util.go, createJobPod).
-func (r *reader) convertVolumes() {
-	var added []string
-	for _, f := range r.spec.Get("volumes").Items() {
-		path, claim := f.Get("mountPath").String(), f.Get("volumeClaimName").String()
-		if path == "" {
-			f.Get("mountPath").MarkRequired("the volume is mounted at this path")
-			continue
-		}
-		if claim == "" {
-			f.MarkDropped("migrate does not create the claim of a volume", "create the claim, and set volumeClaimName")
-			continue
-		}
-		f.Get("volumeClaim").MarkChanged("", "left out: Volcano ignores it if volumeClaimName is set; if Volcano "+
-			"created the claim and set its name, Kubernetes deletes the claim and its data with the Job",
-			ir.DescribeKeepingClaims(r.gang, claim))
-		volume := strings.ReplaceAll(claim, ".", "-") // Volcano too names the volume after the claim
-		isNew := !slices.Contains(added, claim)
-		added = append(added, claim)
-		r.forEachTemplate(func(t *corev1.PodTemplateSpec) {
-			if isNew {
-				t.Spec.Volumes = append(t.Spec.Volumes, ir.NewClaimVolume(volume, claim))
-			}
-			for j := range t.Spec.Containers {
-				c := &t.Spec.Containers[j]
-				c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path})
-			}
-		})
-		f.Get("mountPath").MarkPreserved("volumeMounts of every container")
-		f.Get("volumeClaimName").MarkPreserved("persistentVolumeClaim of every pod")
 	}
 }
