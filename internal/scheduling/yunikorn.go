@@ -90,7 +90,7 @@ func (yuniKorn) Check(w gang.Workload, g gang.Gang) string {
 }
 
 // findApplicationKey returns the label or annotation by which the user names the application, and which has no effect
-// beside the label of Rollcall; empty if there is none. A label of the user with that key replaces that of Rollcall.
+// next to the label of Rollcall; empty if there is none. A label of the user with that key replaces that of Rollcall.
 func findApplicationKey(template *corev1.PodTemplateSpec) string {
 	if template.Labels[gang.LabelYuniKornApplication] != "" {
 		return ""
