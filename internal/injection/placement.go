@@ -1,6 +1,8 @@
 package injection
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -54,25 +56,18 @@ func WithoutOwnPlacement(w gang.Workload) gang.Workload {
 	if err != nil || record == nil {
 		return w
 	}
-	isPlacement := func(k key) bool {
-		return k.kind == kindLabel || k.kind == kindAnnotation || k.kind == kindPodField
-	}
-	view := w
-	var pod *podTemplate
-	var d *digester
-	for text, digest := range record.Values {
+	maps.DeleteFunc(record.Values, func(text, _ string) bool {
 		k, _ := parseKey(text)
-		if !isPlacement(k) {
-			continue
-		}
-		if pod == nil { // its indexes are larger than most records
-			view = w.DeepCopy()
-			pod = newPodTemplate(view.Template())
-			d = newDigester(pod)
-		}
-		if d.matches(k, digest) {
-			targets[k.kind].remove(pod, k)
-		}
+		return k.kind != kindLabel && k.kind != kindAnnotation && k.kind != kindPodField
+	})
+	if len(record.Values) == 0 {
+		return w // without the indexes of a podTemplate, which can be larger than the record
+	}
+	view := w.DeepCopy()
+	pod := newPodTemplate(view.Template())
+	own, _ := record.findUnmodified(newDigester(pod))
+	for k := range own {
+		targets[k.kind].remove(pod, k)
 	}
 	return view
 }

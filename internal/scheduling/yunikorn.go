@@ -24,12 +24,10 @@ const (
 	annotationSchedulingRule = "yunikorn.apache.org/schedulingPolicyParameters"
 )
 
-// The other keys by which users name an application. YuniKorn reads them in this order, and only in pods without
-// [gang.LabelYuniKornApplication] (yunikorn-k8shim pkg/common/utils, GetApplicationIDFromPod).
-var (
-	applicationAnnotations = []string{gang.LabelYuniKornApplication}
-	applicationLabels      = []string{"applicationId", "spark-app-selector"}
-)
+// applicationLabels are the other labels by which users name an application. YuniKorn reads the annotation with the key of
+// [gang.LabelYuniKornApplication] first, then these, and only in pods without that label (yunikorn-k8shim
+// pkg/common/utils, GetApplicationIDFromPod).
+var applicationLabels = []string{"applicationId", "spark-app-selector"}
 
 // reservationTimeout is the default of YuniKorn for the time for which a gang holds some of its nodes.
 const reservationTimeout = 15 * time.Minute
@@ -95,10 +93,8 @@ func findApplicationKey(template *corev1.PodTemplateSpec) string {
 	if template.Labels[gang.LabelYuniKornApplication] != "" {
 		return ""
 	}
-	for _, name := range applicationAnnotations {
-		if template.Annotations[name] != "" {
-			return "annotation " + name
-		}
+	if template.Annotations[gang.LabelYuniKornApplication] != "" {
+		return "annotation " + gang.LabelYuniKornApplication
 	}
 	for _, name := range applicationLabels {
 		if template.Labels[name] != "" {
