@@ -24,8 +24,8 @@ const (
 	annotationSchedulingRule = "yunikorn.apache.org/schedulingPolicyParameters"
 )
 
-// applicationLabels are the other labels by which users name an application. YuniKorn reads the annotation with the key of
-// [gang.LabelYuniKornApplication] first, then these, and only in pods without that label (yunikorn-k8shim
+// applicationLabels are the other labels by which users name an application. YuniKorn reads the annotation with the key
+// of [gang.LabelYuniKornApplication] first, then these, and only in pods without that label (yunikorn-k8shim
 // pkg/common/utils, GetApplicationIDFromPod).
 var applicationLabels = []string{"applicationId", "spark-app-selector"}
 
