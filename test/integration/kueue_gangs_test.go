@@ -247,6 +247,9 @@ func (k *queuedGangs) testRandomOrders(t *testing.T, ns string, trials int) {
 		running.deleteGang()
 		waiting.waitForPhase(lifecycle.Running, 0)
 		waiting.deleteGang()
+		if done := trial + 1; done%10 == 0 {
+			t.Logf("%d of %d orders ended right", done, trials)
+		}
 	}
 	k.waitForGPUsInUse(t, ns, 0)
 }
