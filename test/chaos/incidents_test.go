@@ -246,7 +246,7 @@ func (n *runningLife) hitPod(ctx context.Context, i incident, pod corev1.Pod) er
 			ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: n.namespace}, DeleteOptions: &same,
 		})
 	default:
-		return n.nodes.exit(ctx, n.life, pod, i.ExitCode)
+		return n.nodes.hit(ctx, n.life, pod, i)
 	}
 }
 

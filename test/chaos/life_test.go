@@ -25,6 +25,10 @@ const (
 	podDeletion cause = "deletion"
 	podEviction cause = "eviction"
 	programExit cause = "exit"
+	// programHang makes a program on a real node stop writing its progress file.
+	programHang cause = "hang"
+	// deviceFault makes the device of a pod on a simulated node unhealthy.
+	deviceFault cause = "unhealthy device"
 	// nodeLoss deletes a simulated node.
 	nodeLoss cause = "node loss"
 	// The faults of real nodes (test/cluster/node_faults.go).
@@ -35,9 +39,12 @@ const (
 	nodeSlow  cause = "slow node"
 )
 
-// nodeFaults are the faults of the nodes of a cluster.
+// nodeFaults are the faults that the nodes of a cluster support.
 type nodeFaults struct {
+	// causes are those that hit all pods of a node.
 	causes []cause
+	// podCauses are those that hit some pods, in addition to deletions, evictions and exits.
+	podCauses []cause
 	// odds is the number of incidents for each fault.
 	odds int
 	// shared is true if gangs share nodes, so that a fault also hits the gangs of other lives.
@@ -45,8 +52,11 @@ type nodeFaults struct {
 }
 
 var (
-	simulatedFaults = nodeFaults{causes: []cause{nodeLoss}, odds: 12}
-	realFaults      = nodeFaults{causes: []cause{nodeKill, nodeCut, nodeStop, nodeDrain, nodeSlow}, odds: 6, shared: true}
+	simulatedFaults = nodeFaults{causes: []cause{nodeLoss}, podCauses: []cause{deviceFault}, odds: 12}
+	realFaults      = nodeFaults{
+		causes: []cause{nodeKill, nodeCut, nodeStop, nodeDrain, nodeSlow}, podCauses: []cause{programHang},
+		odds: 6, shared: true,
+	}
 )
 
 // minFault and maxFault bound how long a fault of a real node lasts after it had its effect.
@@ -113,9 +123,9 @@ func (l life) String() string {
 		l.Name, l.Kind, l.Ranks, l.MaxRestarts, inPlace, strings.Join(incidents, "; "))
 }
 
-// losesNode reports whether a node is lost, so that the life needs its own nodes.
-func (l life) losesNode() bool {
-	return slices.ContainsFunc(l.Incidents, func(i incident) bool { return i.Cause == nodeLoss })
+// has reports whether an incident has one of the causes.
+func (l life) has(causes ...cause) bool {
+	return slices.ContainsFunc(l.Incidents, func(i incident) bool { return slices.Contains(causes, i.Cause) })
 }
 
 // newLife returns the life with a number in the run with a seed, in a cluster whose nodes have faults.
@@ -144,7 +154,8 @@ func newLife(seed uint64, number int, faults nodeFaults) life {
 func newIncident(random *rand.Rand, m *model, faults nodeFaults) incident {
 	running := m.running()
 	random.Shuffle(len(running), func(a, b int) { running[a], running[b] = running[b], running[a] })
-	i := incident{Cause: pick(random, podDeletion, podEviction, programExit, programExit)}
+	causes := slices.Concat([]cause{podDeletion, podEviction, programExit, programExit}, faults.podCauses)
+	i := incident{Cause: pick(random, causes...)}
 	if random.IntN(faults.odds) == 0 {
 		i.Cause = pick(random, faults.causes...)
 	}

@@ -40,7 +40,7 @@ func (m *model) apply(i incident) {
 		}
 		return
 	}
-	isDisruption := i.Cause != programExit
+	isDisruption := i.Cause != programExit && i.Cause != programHang
 	if m.anyJobComplete() || !isDisruption && m.restarts >= m.life.MaxRestarts {
 		m.phase = lifecycle.Failed // Kubernetes never restarts a complete Job
 		return
@@ -174,7 +174,7 @@ func TestNewLife(t *testing.T) {
 				string(podDeletion): true, string(podEviction): true, string(programExit): true,
 				string(lifecycle.Succeeded): true, string(lifecycle.Failed): true,
 			}
-			for _, c := range faults.causes {
+			for _, c := range slices.Concat(faults.causes, faults.podCauses) {
 				want[string(c)] = true
 			}
 			if !maps.Equal(got, want) {

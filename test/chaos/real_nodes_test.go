@@ -23,10 +23,10 @@ import (
 	"rollcall.training/test/installation"
 )
 
-// program runs until a file contains its exit code. It exits with code 0 on SIGTERM, as programs do that
-// save a checkpoint.
+// program runs until a file contains its exit code, and makes progress until it has to hang. It exits with code 0 on
+// SIGTERM, as programs do that save a checkpoint.
 const program = `trap 'exit 0' TERM
-while [ ! -s /tmp/exit ]; do sleep 0.2 & wait $!; done
+while [ ! -s /tmp/exit ]; do [ -e /tmp/hang ] || echo > ` + progressFile + `; sleep 0.2 & wait $!; done
 exit $(cat /tmp/exit)`
 
 // realNodes are the nodes of a cluster. The first runs the control plane and Rollcall. The others run the gangs, and
@@ -190,11 +190,14 @@ func (n realNodes) fail(ctx context.Context, c cause, pod corev1.Pod) (func(cont
 	}
 }
 
-// exit makes the program of a pod exit. If that fails because the pod is gone, the error is that of the
+// hit makes the program of a pod exit or hang. If that fails because the pod is gone, the error is that of the
 // API server.
-func (n realNodes) exit(ctx context.Context, _ life, pod corev1.Pod, code int32) error {
-	_, execErr := n.Kubectl(ctx, "--namespace", pod.Namespace, "exec", pod.Name, "--",
-		"sh", "-c", fmt.Sprintf("echo %d > /tmp/exit", code))
+func (n realNodes) hit(ctx context.Context, _ life, pod corev1.Pod, i incident) error {
+	command := fmt.Sprintf("echo %d > /tmp/exit", i.ExitCode)
+	if i.Cause == programHang {
+		command = "touch /tmp/hang"
+	}
+	_, execErr := n.Kubectl(ctx, "--namespace", pod.Namespace, "exec", pod.Name, "--", "sh", "-c", command)
 	if execErr == nil {
 		return nil
 	}

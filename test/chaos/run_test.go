@@ -32,13 +32,13 @@ const (
 
 // nodes are the nodes of a cluster, as far as a life depends on their kind.
 type nodes interface {
-	// newPodSpec returns the spec of a program that runs until exit.
+	// newPodSpec returns the spec of a program that runs until it exits or hangs.
 	newPodSpec(l life, namespace string) corev1.PodSpec
 	// prepare creates what the life needs in its namespace.
 	prepare(ctx context.Context, l life, namespace string) error
-	// exit makes the program of a pod exit with a code. The error is NotFound or Conflict if the pod was
-	// deleted.
-	exit(ctx context.Context, l life, pod corev1.Pod, code int32) error
+	// hit makes the program of a pod exit or hang, or its device unhealthy. The error is NotFound or Conflict if the
+	// pod was deleted.
+	hit(ctx context.Context, l life, pod corev1.Pod, i incident) error
 	// fail causes a fault of the node of a pod. undo ends the fault.
 	fail(ctx context.Context, c cause, pod corev1.Pod) (undo func(context.Context) error, err error)
 	// cleanUp deletes what prepare created outside of the namespace.

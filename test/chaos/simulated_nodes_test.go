@@ -19,7 +19,10 @@ import (
 // lifeKey is the label and the taint of the nodes of one life.
 const lifeKey = "test.rollcall.training/life"
 
-// simulatedNodes are the nodes of kwok. A life that loses a node has nodes of its own, one for each rank
+// gpu is the resource whose devices become unhealthy.
+const gpu corev1.ResourceName = "example.com/gpu"
+
+// simulatedNodes are the nodes of kwok. A life that loses a node or a device has nodes of its own, one for each rank
 // and one more.
 type simulatedNodes struct{ client kubernetes.Interface }
 
@@ -28,7 +31,10 @@ func (s simulatedNodes) newPodSpec(l life, namespace string) corev1.PodSpec {
 		TerminationGracePeriodSeconds: ptr.To[int64](1),
 		Containers:                    []corev1.Container{{Name: "trainer", Image: "example.com/train:1"}},
 	}
-	if l.losesNode() {
+	if l.has(deviceFault) {
+		spec.Containers[0].Resources.Limits = corev1.ResourceList{gpu: resource.MustParse("1")}
+	}
+	if l.has(nodeLoss, deviceFault) {
 		spec.NodeSelector = map[string]string{lifeKey: namespace}
 		spec.Tolerations = []corev1.Toleration{{Key: lifeKey, Operator: corev1.TolerationOpExists}}
 		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -42,12 +48,12 @@ func (s simulatedNodes) newPodSpec(l life, namespace string) corev1.PodSpec {
 }
 
 func (s simulatedNodes) prepare(ctx context.Context, l life, namespace string) error {
-	if !l.losesNode() {
+	if !l.has(nodeLoss, deviceFault) {
 		return nil
 	}
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("8Gi"),
-		corev1.ResourcePods: resource.MustParse("20"),
+		corev1.ResourcePods: resource.MustParse("20"), gpu: resource.MustParse("8"),
 	}
 	for i := range l.Ranks + 1 + int32(len(l.Incidents)) { // each loss removes one
 		name := fmt.Sprintf("%s-%d", namespace, i)
@@ -70,8 +76,11 @@ func (s simulatedNodes) prepare(ctx context.Context, l life, namespace string) e
 	return nil
 }
 
-func (s simulatedNodes) exit(ctx context.Context, l life, pod corev1.Pod, code int32) error {
-	status := newExitStatus(pod, code, !isJobPod(pod) || l.RestartsInPlace && code != 0)
+func (s simulatedNodes) hit(ctx context.Context, l life, pod corev1.Pod, i incident) error {
+	status := newDeviceStatus(pod)
+	if i.Cause == programExit {
+		status = newExitStatus(pod, i.ExitCode, !isJobPod(pod) || l.RestartsInPlace && i.ExitCode != 0)
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
 		return err
@@ -79,6 +88,16 @@ func (s simulatedNodes) exit(ctx context.Context, l life, pod corev1.Pod, code i
 	_, err = s.client.CoreV1().Pods(pod.Namespace).
 		Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
+}
+
+// newDeviceStatus returns the status of a pod whose device is unhealthy, as a kubelet reports it.
+func newDeviceStatus(pod corev1.Pod) corev1.PodStatus {
+	status := *pod.Status.DeepCopy()
+	status.ContainerStatuses[0].AllocatedResourcesStatus = []corev1.ResourceStatus{{
+		Name:      gpu,
+		Resources: []corev1.ResourceHealth{{ResourceID: "gpu-0", Health: corev1.ResourceHealthStatusUnhealthy}},
+	}}
+	return status
 }
 
 // newExitStatus returns the status of a pod after its container exited, as a kubelet reports it.

@@ -36,8 +36,11 @@ func newWorkloads(l life, pod corev1.PodSpec) []gang.Workload {
 	}
 }
 
+// progressFile is the file that a program writes while it makes progress.
+const progressFile = "/tmp/progress"
+
 func newMetadata(l life, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
+	m := metav1.ObjectMeta{
 		Name:   name,
 		Labels: map[string]string{gang.LabelFramework: "pytorch"},
 		Annotations: map[string]string{
@@ -45,6 +48,12 @@ func newMetadata(l life, name string) metav1.ObjectMeta {
 			gang.AnnotationSuccessPolicy: "all",
 		},
 	}
+	if l.has(programHang) {
+		m.Annotations[gang.AnnotationProgressFile] = progressFile
+		m.Annotations[gang.AnnotationStallTimeout] = "30s"
+		m.Annotations[gang.AnnotationStallAction] = string(gang.StallRestart)
+	}
+	return m
 }
 
 func newJob(l life, name string, ranks int32, pod corev1.PodSpec) *batchv1.Job {
