@@ -49,7 +49,7 @@ test: ## Run unit, golden, property and integration tests (needs no root)
 SCHEDULERS := TestKAI|TestYuniKorn|TestMultiKueue
 .PHONY: test-schedulers
 test-schedulers: export ROLLCALL_TEST_ORDERS ?= 1000
-test-schedulers: ## Run gangs with KAI, YuniKorn and MultiKueue, and in 1,000 random orders with Kueue (45 minutes)
+test-schedulers: ## Run gangs with KAI, YuniKorn and MultiKueue, and in 1,000 random orders with Kueue (75 minutes)
 	cd test && go test -count=1 -timeout 90m -v -run '^($(SCHEDULERS))$$' ./integration
 	cd test && go test -count=1 -timeout 90m -v -run '^TestKueueGangs$$/^parallel$$/^RandomOrders$$' ./integration
 
