@@ -23,6 +23,8 @@ type history struct {
 	statuses   map[types.UID]lifecycle.Status
 	workloads  map[types.UID]gang.Workload
 	violations []string
+	// messages are the statuses in the order in which they appeared.
+	messages []string
 	// fault is the fault of a node that all histories share.
 	fault *nodeFault
 	// faults contains the numbers of the faults whose node had a pod that had not terminated.
@@ -140,6 +142,10 @@ func (h *history) observeWorkload(w gang.Workload, complete bool) {
 		h.addViolation("%s counted %d restarts at once", w.Meta().Name, step)
 	case known && before.Phase.Terminal() && now.Phase != before.Phase:
 		h.addViolation("%s went from %s to %s", w.Meta().Name, before.Phase, now.Phase)
+	}
+	if before.Message != now.Message {
+		h.messages = append(h.messages, fmt.Sprintf("%s %s is %s after %d restarts and %d disruptions: %s",
+			time.Now().Format(time.TimeOnly), w.Meta().Name, now.Phase, now.Restarts, now.Disruptions, now.Message))
 	}
 	h.statuses[uid], h.workloads[uid] = now, w
 }

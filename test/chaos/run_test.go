@@ -82,11 +82,11 @@ func (r *runner) run(ctx context.Context, l life) (int32, error) {
 	}
 	for _, i := range l.Incidents {
 		if err := n.injectIncident(ctx, i); err != nil {
-			return 0, errors.Join(fmt.Errorf("%s: %w", i, err), n.violations())
+			return 0, errors.Join(fmt.Errorf("%s: %w", i, err), n.violations(), n.statuses())
 		}
 	}
 	if err := n.end(ctx); err != nil {
-		return 0, errors.Join(err, n.violations())
+		return 0, errors.Join(err, n.violations(), n.statuses())
 	}
 	return n.leastRestarts(), errors.Join(n.delete(ctx), n.violations())
 }
@@ -99,6 +99,12 @@ func (n *runningLife) violations() error {
 			out = errors.New(strings.Join(h.violations, "; "))
 		}
 	})
+	return out
+}
+
+// statuses returns an error with all statuses that the gang had.
+func (n *runningLife) statuses() (out error) {
+	n.recorder.read(n.namespace, func(h *history) { out = errors.New(strings.Join(h.messages, "\n")) })
 	return out
 }
 
