@@ -249,6 +249,10 @@ func (s *Reader) buildStandaloneJob(j *ReplicatedJob, name string) *batchv1.Job 
 // createVolumeClaims adds the claims that the JobSet controller created, with the same names, and adds
 // their volumes to the jobs that mount them (JobSet pkg/controllers/volume_claim_policy.go).
 func (s *Reader) createVolumeClaims() {
+	namespace := ""
+	if s.Gang.Namespace != "" {
+		namespace = " -n " + s.Gang.Namespace
+	}
 	for _, policy := range s.Spec.Get("volumeClaimPolicies").Items() {
 		var former []string
 		for _, field := range policy.Get("templates").Items() {
@@ -274,8 +278,8 @@ func (s *Reader) createVolumeClaims() {
 		if len(former) > 0 && !isRetained {
 			policy.AddNote(fmt.Sprintf("the %s owns the claims, so Kubernetes deletes them and their data with it, also "+
 				"after a TTL; claims of a gang are never deleted automatically", s.Kind),
-				"to keep the data, remove the owner before you delete the job: kubectl patch pvc "+strings.Join(former, " ")+
-					` --type merge -p '{"metadata":{"ownerReferences":null}}'`)
+				fmt.Sprintf("to keep the data, remove the owner before you delete the job: kubectl patch pvc %s%s --type merge -p '%s'",
+					strings.Join(former, " "), namespace, `{"metadata":{"ownerReferences":null}}`))
 		}
 	}
 }

@@ -77,6 +77,11 @@ func Read(o source.Object) (*ir.Gang, error) {
 	}
 	r.assignTasks(candidates)
 	r.gang.ConvertTTL(r.spec.Get("ttlSecondsAfterFinished"))
+	if state := r.Root.At("status", "state", "phase"); strings.HasPrefix(state.String(), "Abort") { // aborted or aborting
+		r.gang.JobSpec.Suspend = ptr.To(true)
+		state.AddNoteWithOutcome(source.Changed, "spec.suspend: true of each Job", "an aborted job does not run",
+			"set spec.suspend: false on each Job to start the gang")
+	}
 	if len(r.gang.Roles) == 0 {
 		if !r.spec.HasErrors() {
 			r.spec.Get("tasks").MarkRequired("no task has a role in " + r.framework.Name)

@@ -17,7 +17,7 @@ import (
 type lifecyclePolicy struct {
 	field  source.Field
 	action string
-	// events are empty for a policy with an exit code, which has no counterpart.
+	// events contain the exit code of a policy that has one instead of events.
 	events []string
 }
 
@@ -29,15 +29,11 @@ const (
 	eventTaskCompleted = "TaskCompleted"
 )
 
-// failureEvents are the events that restart or fail a gang, with their names in reports.
-var failureEvents = map[string]string{
-	eventPodFailed: "a failure", eventPodEvicted: "an eviction", eventAny: "a failure or an eviction",
-}
-
 // Actions with a meaning of their own.
 const (
-	actionRestartJob  = "RestartJob"
-	actionCompleteJob = "CompleteJob"
+	actionRestartJob   = "RestartJob"
+	actionTerminateJob = "TerminateJob"
+	actionCompleteJob  = "CompleteJob"
 )
 
 // gangEffect is the effect of an event on a gang.
@@ -53,7 +49,7 @@ const (
 // failure. Completing a job after a failure fails the gang.
 var actionEffects = map[string]gangEffect{
 	actionRestartJob: effectRestart, "RestartTask": effectRestart, "RestartPod": effectRestart,
-	"RestartPartition": effectRestart, "AbortJob": effectFail, "TerminateJob": effectFail, actionCompleteJob: effectFail,
+	"RestartPartition": effectRestart, "AbortJob": effectFail, actionTerminateJob: effectFail, actionCompleteJob: effectFail,
 }
 
 // readPolicies returns the policies of a list. The caller records their outcomes.
@@ -64,6 +60,9 @@ func readPolicies(list source.Field) []lifecyclePolicy {
 		p := lifecyclePolicy{field: f, action: f.Get("action").String(), events: f.Get("events").Strings()}
 		if event := f.Get("event").String(); event != "" {
 			p.events = append(p.events, event)
+		}
+		if len(p.events) == 0 {
+			p.events = []string{"an exit code"}
 		}
 		policies = append(policies, p)
 	}
@@ -87,73 +86,51 @@ func (r *reader) convertPolicies() {
 	r.convertRestarts()
 	r.convertSuccess()
 	for _, p := range r.jobPolicies {
-		r.reportPolicy(p, "")
+		r.reportPolicy(p)
 	}
 	for _, t := range r.tasks {
 		for _, p := range t.policies {
-			r.reportPolicy(p, t.name)
+			r.reportPolicy(p)
 		}
 	}
 }
 
-// reportPolicy records the outcome of a policy. The task is empty for a policy of the job.
-func (r *reader) reportPolicy(p lifecyclePolicy, task string) {
+// reportPolicy records what the gang does instead of a policy.
+func (r *reader) reportPolicy(p lifecyclePolicy) {
 	for _, event := range p.events {
-		cause, isFailure := failureEvents[event]
+		isFailure := slices.Contains([]string{eventPodFailed, eventPodEvicted, eventAny}, event)
+		effect, to := r.effectOf(event)
 		switch {
-		case isFailure:
-			r.reportFailurePolicy(p, event, cause)
-			p.field.Get("timeout").MarkDropped("Rollcall reacts without a delay", "")
-		case event == eventTaskCompleted:
-			r.reportCompletionPolicy(p, task)
+		case event == eventTaskCompleted && p.action == actionCompleteJob:
+			r.reportCompletionPolicy(p.field)
+		case !isFailure:
+			p.field.MarkDropped(fmt.Sprintf("a gang has no counterpart of %s after %s", p.action, event),
+				fmt.Sprintf("see %s, %s and %s", gang.AnnotationNonRetriableExitCodes, gang.AnnotationStartTimeout,
+					gang.AnnotationSuccessPolicy))
+		case actionEffects[p.action] != effect:
+			p.field.MarkDropped("a gang has one rule for all tasks: "+to, fmt.Sprintf(
+				"set %s to the exit codes that must fail the gang, and %s: 0 if an eviction must",
+				gang.AnnotationNonRetriableExitCodes, gang.AnnotationMaxDisruptions))
+		case event != eventAny && (p.action == actionRestartJob || p.action == actionTerminateJob):
+			p.field.MarkPreserved(to)
 		default:
-			p.field.MarkDropped("a gang has no event "+event,
-				"limit the start with "+gang.AnnotationStartTimeout+" and the restarts with "+gang.AnnotationMaxRestarts)
+			p.field.MarkChanged(to, "a gang restarts or fails as a unit, and only after a failure or an eviction", "")
 		}
-		if event == eventAny {
-			p.field.AddNote("other events have no effect on a gang", "")
+		if isFailure {
+			p.field.Get("timeout").MarkDropped("Rollcall reacts without a delay", "")
 		}
-	}
-	if len(p.events) == 0 {
-		p.field.MarkDropped("a policy for an exit code has no counterpart",
-			"set "+gang.AnnotationNonRetriableExitCodes+" to the exit codes that must fail the gang")
 	}
 }
 
-// gangRestart is the place of a restart in the result.
-const gangRestart = "annotation " + gang.AnnotationRestartPolicy + ": gang, the default"
-
-// reportFailurePolicy records the outcome of a policy for an event of [failureEvents].
-func (r *reader) reportFailurePolicy(p lifecyclePolicy, event, cause string) {
-	to := "annotation " + gang.AnnotationRestartPolicy + ": never"
-	switch effect := actionEffects[p.action]; {
-	case p.action == actionRestartJob:
-		p.field.MarkPreserved(gangRestart + ": after " + cause + " all ranks restart")
-		return
-	case effect == effectRestart:
-		p.field.MarkChanged(gangRestart,
-			fmt.Sprintf("after %s all ranks restart, because the others cannot continue without the %s",
-				cause, strings.ToLower(strings.TrimPrefix(p.action, "Restart"))),
-			"set "+gang.AnnotationRestartPolicy+": pod to restart only the pod")
-		return
-	case effect == effectFail && r.gang.NeverRestarts():
-	case effect == effectFail && event == eventPodFailed &&
-		r.gang.RollcallAnnotations[gang.AnnotationNonRetriableExitCodes] != "":
-		to = "annotation " + gang.AnnotationNonRetriableExitCodes + ": " + cause + " fails the gang"
-	default:
-		p.field.MarkDropped("a gang has one rule for all tasks, and "+cause+" restarts it",
-			fmt.Sprintf("set %s to the exit codes that must fail the gang, and %s: 0 if an eviction must",
-				gang.AnnotationNonRetriableExitCodes, gang.AnnotationMaxDisruptions))
-		return
+// effectOf returns the effect of a failure or an eviction on the gang, and its place in the result.
+func (r *reader) effectOf(event string) (effect gangEffect, to string) {
+	switch {
+	case r.gang.NeverRestarts():
+		return effectFail, "annotation " + gang.AnnotationRestartPolicy + ": never"
+	case event == eventPodFailed && r.gang.RollcallAnnotations[gang.AnnotationNonRetriableExitCodes] != "":
+		return effectFail, "annotation " + gang.AnnotationNonRetriableExitCodes
 	}
-	switch p.action {
-	case "AbortJob":
-		p.field.MarkChanged(to, "an aborted job can be resumed; a failed gang must be deleted and recreated", "")
-	case actionCompleteJob:
-		p.field.MarkChanged(to, "a failure fails the gang; Volcano marks the job complete", "")
-	default:
-		p.field.MarkPreserved(to)
-	}
+	return effectRestart, "annotation " + gang.AnnotationRestartPolicy + ": gang, the default: all ranks restart"
 }
 
 // convertRestarts determines which failures restart the gang. Volcano decides for each task, and a gang
@@ -186,29 +163,21 @@ func (r *reader) convertRestarts() {
 // reportRestartPolicy records the outcome of the restart policy of the pods, whose former value is
 // given. It is explicit that a policy applies to failures.
 func (r *reader) reportRestartPolicy(role *ir.Role, explicit bool, former corev1.RestartPolicy) {
-	const notReplaced = "without a policy Volcano does not replace a failed pod, and its peers block or fail; "
+	const notReplaced = "without a policy Volcano does not replace a failed pod, and its peers block or fail"
 	f, now := role.Source.At("spec", "restartPolicy"), role.Template.Spec.RestartPolicy
-	isStatefulSet := role.StatefulSet && r.gang.RoleJobReason(*role) == ""
+	_, to := r.effectOf(eventPodFailed)
 	switch {
-	case isStatefulSet && explicit && former == corev1.RestartPolicyAlways:
-	case isStatefulSet && explicit:
-		f.MarkChanged("Always", "it is the only value for a StatefulSet; the policies decide when a rank fails", "")
-	case former != corev1.RestartPolicyNever && now == corev1.RestartPolicyNever:
-		f.MarkChanged("Never", "the policies apply to failed pods, and a pod whose containers restart does not fail", "")
-	case explicit && former == corev1.RestartPolicyAlways:
-		f.MarkChanged("OnFailure", "a rank that succeeds is not restarted", "")
+	case explicit && former == now && former != corev1.RestartPolicyAlways && !role.StatefulSet:
 	case explicit:
-	case now != corev1.RestartPolicyNever:
-		f.MarkChanged(gangRestart,
-			"the kubelet restarts only the failed container, and its peers block or fail; Rollcall restarts all ranks together",
+		f.MarkChanged(to, "the policies determine when a rank restarts", "")
+	case former != corev1.RestartPolicyNever:
+		f.MarkChanged(to, "the kubelet restarts only the failed container, and its peers block or fail",
 			"set "+gang.AnnotationRestartPolicy+": pod for the previous behavior")
 	case r.gang.NeverRestarts():
-		f.MarkChanged("annotation "+gang.AnnotationRestartPolicy+": never",
-			notReplaced+"Rollcall fails the gang at once, also after an eviction",
+		f.MarkChanged(to, notReplaced+"; Rollcall fails the gang at once, also after an eviction",
 			"remove the annotation to restart all ranks together")
 	default:
-		f.MarkChanged(gangRestart,
-			notReplaced+"Rollcall restarts all ranks together, as after the failures with a policy", "")
+		f.MarkChanged(to, notReplaced, "")
 	}
 }
 
@@ -302,25 +271,21 @@ func (r *reader) isSingleWorkload() bool {
 	return first == last
 }
 
-// reportCompletionPolicy records the outcome of a policy for the completion of a task, or of every
-// task if the task is empty.
-func (r *reader) reportCompletionPolicy(p lifecyclePolicy, task string) {
-	completing := r.listCompletingRoles()
-	if p.action != actionCompleteJob || len(completing) == 0 {
-		p.field.MarkDropped("only one policy with the action CompleteJob can complete the gang", "")
+// reportCompletionPolicy records the outcome of a policy that completes the job when a task completes.
+func (r *reader) reportCompletionPolicy(f source.Field) {
+	roles := r.listCompletingRoles()
+	if len(roles) == 0 {
+		f.MarkDropped("the task has no role in the gang", "")
 		return
 	}
-	name := r.selectCompletionRole(completing)
-	to := fmt.Sprintf("the completion of %s completes the gang", name)
+	to := fmt.Sprintf("the completion of %s completes the gang", r.selectCompletionRole(roles))
 	if policy := r.gang.RollcallAnnotations[gang.AnnotationSuccessPolicy]; policy != "" {
-		to = fmt.Sprintf("annotation %s: %s", gang.AnnotationSuccessPolicy, policy)
+		to = "annotation " + gang.AnnotationSuccessPolicy + ": " + policy
 	}
-	if len(completing) == 1 || slices.ContainsFunc(r.gang.Roles, func(role ir.Role) bool {
-		return role.Name == name && role.SourceNames.Role == task
-	}) {
-		p.field.MarkPreserved(to)
+	if len(roles) == 1 {
+		f.MarkPreserved(to)
 		return
 	}
-	p.field.MarkChanged(to, fmt.Sprintf("in Volcano each of %s completes the job, and only one role completes a gang",
-		strings.Join(completing, ", ")), "name another role with "+gang.AnnotationSuccessPolicy)
+	f.MarkChanged(to, "only one role completes a gang; Volcano completes the job with each of "+strings.Join(roles, ", "),
+		"name another role with "+gang.AnnotationSuccessPolicy)
 }

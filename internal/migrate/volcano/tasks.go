@@ -79,7 +79,7 @@ func convertTaskFields(c *candidate) {
 		retries.MarkHandled()
 	}
 	for _, f := range []source.Field{numa, retries, c.field.Get("partitionPolicy")} {
-		f.MarkDropped("a gang is restarted as a unit, and has no setting of a task", "see "+gang.AnnotationMaxRestarts)
+		f.MarkDropped("a gang restarts as a unit, and has no such setting of a task", "")
 	}
 }
 
