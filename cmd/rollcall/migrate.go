@@ -149,19 +149,10 @@ func (o *migrateOptions) writeResult(
 			return err
 		}
 	}
-	kept := o.reportKeptNames(input, output)
-	if len(kept) > 0 && o.output != outputJSON {
-		fmt.Fprintln(cmd.ErrOrStderr(), describeKeptNames(kept))
+	if o.summary {
+		return summarize(input, reports).print(cmd.OutOrStdout(), o.output)
 	}
-	switch {
-	case o.summary:
-		s := summarize(input, reports)
-		s.KeptNames = listNames(kept)
-		return s.print(cmd.OutOrStdout(), o.output)
-	case o.output == outputJSON:
-		reports = slices.Concat(reports, kept)
-	}
-	return o.writeReports(cmd.ErrOrStderr(), reports)
+	return o.writeReports(cmd.ErrOrStderr(), slices.Concat(reports, o.reportKeptNames(input, output)))
 }
 
 // checkUnmigrated prints a note if no object was migrated. With --require, it returns an error
