@@ -182,9 +182,12 @@ func (s *Reader) setJobFields(job *batchv1.JobSpec) {
 	job.TTLSecondsAfterFinished = cmp.Or(set.TTLSecondsAfterFinished, job.TTLSecondsAfterFinished)
 }
 
-// jobName returns the name of a plain Job of a job outside the gang.
-func (j *ReplicatedJob) jobName(index int32) string {
-	return fmt.Sprintf("%s-%d", j.workloadName, index)
+// jobNames returns the names of the plain Jobs of a job outside the gang, as a shell expands them.
+func (j *ReplicatedJob) jobNames() string {
+	if j.Replicas == 1 {
+		return fmt.Sprintf("job.batch/%s-0", j.workloadName)
+	}
+	return fmt.Sprintf("job.batch/%s-{0..%d}", j.workloadName, j.Replicas-1)
 }
 
 // addStandaloneJobs adds the plain Jobs of a job outside the gang. They keep the names of the Jobs.
@@ -195,7 +198,7 @@ func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
 		return
 	}
 	for i := range j.Replicas {
-		job := s.buildStandaloneJob(j, j.jobName(i))
+		job := s.buildStandaloneJob(j, fmt.Sprintf("%s-%d", j.workloadName, i))
 		if j.addressReferenced {
 			job.Spec.Template.Spec.Subdomain = job.Name
 			s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects,
@@ -203,10 +206,7 @@ func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
 		}
 		s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects, job)
 	}
-	to := "job.batch/" + j.jobName(0)
-	if j.Replicas > 1 {
-		to = fmt.Sprintf("job.batch/%s-{0..%d}", j.workloadName, j.Replicas-1)
-	}
+	to := j.jobNames()
 	spec := j.Source.At("template", "spec")
 	spec.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
 	for _, name := range spec.Keys() {

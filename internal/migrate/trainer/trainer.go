@@ -175,7 +175,9 @@ func (r *reader) findRuntime() bool {
 	}
 	tree, isBundled := r.lookUpRuntime(kind, name)
 	if tree == nil {
-		ref.Get("name").MarkInvalid(r.describeMissingRuntime(kind, name))
+		ref.Get("name").MarkInvalid(fmt.Sprintf("there is no such %s in the input, in the files of --runtimes and among the "+
+			"ClusterTrainingRuntimes of Trainer %s; write it to a file with kubectl get %s %s -o yaml, and pass the file with "+
+			"--runtimes", kind, bundledRuntimesVersion, strings.ToLower(kind), name))
 		return false
 	}
 	r.runtime = r.Root.Recorder().AddRoot(kind+"/"+name, tree)
@@ -190,19 +192,6 @@ func (r *reader) findRuntime() bool {
 			"if the runtime of your cluster differs, for example in its image, pass it with --runtimes")
 	}
 	return true
-}
-
-// describeMissingRuntime describes where the reader looked for a runtime, and how to pass it.
-func (r *reader) describeMissingRuntime(kind, name string) string {
-	where := "the input, the files of --runtimes"
-	if kind == KindClusterTrainingRuntime {
-		where += " and the runtimes of Trainer " + bundledRuntimesVersion
-	} else {
-		where += fmt.Sprintf(" (namespace %q)", r.Object.Namespace())
-	}
-	return fmt.Sprintf("there is no such %s in %s; "+
-		"write it to a file with kubectl get %s %s -o yaml, and pass the file with --runtimes",
-		kind, where, strings.ToLower(kind), name)
 }
 
 // lookUpRuntime returns a runtime, and whether it is one of those that Trainer installs.

@@ -245,21 +245,12 @@ func (r *reader) setCompletionRole(name string) {
 	if r.gang.Roles[0].Name != name {
 		r.gang.Homogeneous = false // in one workload, only rank 0 can determine completion
 	}
-	var finishing []string
-	for i, role := range r.gang.Roles {
-		if role.Name == name {
-			r.gang.Roles[i].StatefulSet = false // a StatefulSet does not complete
-		}
-		if frameworkRole, _ := r.framework.FindRole(role.Name); !frameworkRole.LongRunning {
-			finishing = append(finishing, role.Name)
-		}
-	}
-	isOnlyFinishingRole := slices.Equal(finishing, []string{name}) && !r.hasCompletionRole()
+	r.gang.FindRole(name).StatefulSet = false // a StatefulSet does not complete
 	switch {
 	case len(r.gang.Roles) == 1 || r.determinesCompletion(name) && !r.isSingleWorkload():
 	case r.isSingleWorkload():
 		r.gang.SetAnnotation(gang.AnnotationSuccessPolicy, gang.SuccessPolicyRank0)
-	case !isOnlyFinishingRole:
+	default:
 		r.gang.SetAnnotation(gang.AnnotationSuccessPolicy, name)
 	}
 }
