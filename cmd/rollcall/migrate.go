@@ -243,7 +243,8 @@ func (o *migrateOptions) outcomeError(reports []migrate.Report, outputs int) err
 		}
 		return o.hideTextInJSON(exitError{error: errors.New(text), code: exitNotMigrated})
 	case dropped+findings > 0:
-		return o.hideTextInJSON(exitError{error: describeDropped(dropped, findings), code: exitDropped})
+		return o.hideTextInJSON(exitError{code: exitDropped, error: fmt.Errorf(
+			"all objects were migrated; fields dropped: %d, findings that prevent training: %d", dropped, findings)})
 	}
 	return nil
 }
@@ -255,16 +256,4 @@ func (o *migrateOptions) hideTextInJSON(err exitError) error {
 		err.error = errors.New("")
 	}
 	return err
-}
-
-// describeDropped returns the error for dropped fields and findings.
-func describeDropped(dropped, findings int) error {
-	var parts []string
-	if dropped > 0 {
-		parts = append(parts, fmt.Sprintf("fields dropped: %d", dropped))
-	}
-	if findings > 0 {
-		parts = append(parts, fmt.Sprintf("findings that prevent training: %d", findings))
-	}
-	return fmt.Errorf("all objects were migrated; %s", strings.Join(parts, ", "))
 }

@@ -73,10 +73,6 @@ var rejectedCases = map[string]string{
 // expectedDifferences are the intended differences. A difference that no recording has fails the test.
 var expectedDifferences = []expectedDifference{
 	{
-		casePrefix: "pytorchjob/own-env", variable: "PYTHONUNBUFFERED", want: wantValue("0"),
-		reason: "Rollcall keeps a value of the user that no rank depends on",
-	},
-	{
 		casePrefix: "mpijob-v2beta1/own-env", role: "worker", variable: "K_MPI_JOB_ROLE", want: wantValue("mine"),
 		reason: "Rollcall keeps a value of the user that no rank depends on",
 	},

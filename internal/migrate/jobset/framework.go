@@ -49,15 +49,11 @@ func (s *Reader) assignRoles() {
 		return
 	}
 	for _, j := range jobs {
-		if s.framework().AnyRoles {
-			j.Role = j.Name
-			if _, ok := s.framework().FindRole(j.Role); !ok {
-				j.Source.Get("name").MarkInvalid("cannot be the name of a role; rename the job")
-			}
-			continue
+		j.Role = j.Name
+		if !s.framework().AnyRoles {
+			j.Role = ir.FrameworkRole(s.framework(), ir.SuggestRole(s.Context.Frameworks, j.Name))
 		}
-		j.Role = ir.FrameworkRole(s.framework(), ir.SuggestRole(s.Context.Frameworks, j.Name))
-		if j.Role == "" {
+		if _, ok := s.framework().FindRole(j.Role); j.Role == "" || !ok {
 			j.Source.Get("name").MarkInvalid(fmt.Sprintf(
 				"must suggest a role of %s, because several jobs train; name the job worker or after another role of the "+
 					"framework, or take it out of the JobSet if it does not train",

@@ -138,7 +138,7 @@ type reader struct {
 }
 
 // mpiVars are the variables that mpi-operator overwrites in the launcher, by version
-// (pkg/controller/mpi_job_controller.go). The variables of all other kinds are those that Rollcall sets too.
+// (pkg/controller/mpi_job_controller.go).
 var mpiVars = map[string][]string{
 	v1: {
 		"OMPI_MCA_plm_rsh_agent", "OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP",
@@ -149,6 +149,20 @@ var mpiVars = map[string][]string{
 		"HYDRA_HOST_FILE", "HYDRA_LAUNCH_EXTRA_ARGS", "OMPI_MCA_orte_keep_fqdn_hostnames", "OMPI_MCA_orte_default_hostfile",
 		"OMPI_MCA_plm_rsh_args", "OMPI_MCA_orte_set_default_slots",
 	},
+}
+
+// listOverwrittenVars returns the variables that the operator overwrites in the training container of a role, except
+// those that Rollcall overwrites too.
+func (r *reader) listOverwrittenVars(role string) []string {
+	switch {
+	case role == gang.RoleLauncher:
+		return mpiVars[r.Version]
+	case r.Kind == "PyTorchJob" && r.spec.Get("elasticPolicy").Exists():
+		return []string{"PYTHONUNBUFFERED", "PET_NPROC_PER_NODE", "PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND"}
+	case r.Kind == "PyTorchJob":
+		return []string{"PYTHONUNBUFFERED", "PET_NPROC_PER_NODE"}
+	}
+	return nil
 }
 
 // listSourceLabels returns the labels that the operators gave to pods. Labels with a prefix are in

@@ -105,9 +105,7 @@ func (r *reader) configureContainers() {
 			}
 		}
 		c := &role.Template.Spec.Containers[training]
-		if role.Name == gang.RoleLauncher {
-			ir.RemoveOverwrittenVars(c, mpiVars[r.Version], role.FindEnvField)
-		}
+		ir.RemoveOverwrittenVars(c, r.listOverwrittenVars(role.Name), role.FindEnvField)
 		role.RemoveInjectedVars(r.gang.Inject(r.Context, role), c.Name)
 	}
 }

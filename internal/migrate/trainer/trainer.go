@@ -201,10 +201,11 @@ func (r *reader) lookUpRuntime(kind, name string) (tree map[string]any, isBundle
 			return tree, false
 		}
 	}
-	if kind != KindClusterTrainingRuntime {
+	text, err := bundledRuntimeFiles.ReadFile("runtimes/" + name + ".yaml")
+	if kind != KindClusterTrainingRuntime || err != nil || yaml.Unmarshal(text, &tree) != nil { // a test decodes all files
 		return nil, false
 	}
-	return readBundledRuntime(name), true
+	return tree, true
 }
 
 // volcanoQueueAnnotation names the queue of Volcano (volcano.sh/apis, QueueNameAnnotationKey).
@@ -235,16 +236,3 @@ const bundledRuntimesVersion = "2.3"
 
 //go:embed runtimes/*.yaml
 var bundledRuntimeFiles embed.FS
-
-// readBundledRuntime returns a runtime that Trainer installs as decoded JSON, or nil.
-func readBundledRuntime(name string) map[string]any {
-	text, err := bundledRuntimeFiles.ReadFile("runtimes/" + name + ".yaml")
-	if err != nil {
-		return nil
-	}
-	var tree map[string]any
-	if yaml.Unmarshal(text, &tree) != nil {
-		return nil // cannot happen: a test decodes all files
-	}
-	return tree
-}

@@ -36,18 +36,12 @@ const (
 	actionCompleteJob  = "CompleteJob"
 )
 
-// gangEffect is the effect of an event on a gang.
-type gangEffect int
-
-const (
-	effectNone gangEffect = iota
-	effectRestart
-	effectFail
-)
+// The effects of an event on a gang. An empty text is no effect.
+const effectRestart, effectFail = "restart", "fail"
 
 // actionEffects are the effects of the actions (volcano.sh/apis, pkg/apis/bus/v1alpha1/actions.go) after a
 // failure. Completing a job after a failure fails the gang.
-var actionEffects = map[string]gangEffect{
+var actionEffects = map[string]string{
 	actionRestartJob: effectRestart, "RestartTask": effectRestart, "RestartPod": effectRestart,
 	"RestartPartition": effectRestart, "AbortJob": effectFail, actionTerminateJob: effectFail, actionCompleteJob: effectFail,
 }
@@ -123,7 +117,7 @@ func (r *reader) reportPolicy(p lifecyclePolicy) {
 }
 
 // effectOf returns the effect of a failure or an eviction on the gang, and its place in the result.
-func (r *reader) effectOf(event string) (effect gangEffect, to string) {
+func (r *reader) effectOf(event string) (effect, to string) {
 	switch {
 	case r.gang.NeverRestarts():
 		return effectFail, "annotation " + gang.AnnotationRestartPolicy + ": never"
@@ -137,16 +131,16 @@ func (r *reader) effectOf(event string) (effect gangEffect, to string) {
 // restarts as a unit: it never restarts if no task does, and all exit codes fail it if the policies of all
 // tasks do. Without a policy, the kubelet restarts containers, and Volcano does not replace a failed pod.
 func (r *reader) convertRestarts() {
-	failures, anyRestart := make([]gangEffect, len(r.tasks)), false
+	failures, anyRestart := make([]string, len(r.tasks)), false
 	for i, t := range r.tasks {
 		failures[i] = actionEffects[r.actionForEvent(t, eventPodFailed)]
 		anyRestart = anyRestart || failures[i] == effectRestart ||
-			failures[i] == effectNone && r.gang.Roles[i].Template.Spec.RestartPolicy != corev1.RestartPolicyNever ||
+			failures[i] == "" && r.gang.Roles[i].Template.Spec.RestartPolicy != corev1.RestartPolicyNever ||
 			actionEffects[r.actionForEvent(t, eventPodEvicted)] == effectRestart
 	}
 	if !anyRestart {
 		r.gang.SetAnnotation(gang.AnnotationRestartPolicy, string(gang.RestartPolicyNever))
-	} else if !slices.ContainsFunc(failures, func(e gangEffect) bool { return e != effectFail }) {
+	} else if !slices.ContainsFunc(failures, func(e string) bool { return e != effectFail }) {
 		r.gang.SetAnnotation(gang.AnnotationNonRetriableExitCodes, "1-255")
 	}
 	for i := range r.tasks {
@@ -155,7 +149,7 @@ func (r *reader) convertRestarts() {
 		if !anyRestart || failures[i] == effectFail {
 			role.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 		}
-		r.reportRestartPolicy(role, failures[i] != effectNone, former)
+		r.reportRestartPolicy(role, failures[i] != "", former)
 	}
 	r.convertMaxRetry()
 }
