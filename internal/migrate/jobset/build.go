@@ -278,8 +278,8 @@ func (s *Reader) createVolumeClaims() {
 		if len(former) > 0 && !isRetained {
 			policy.AddNote(fmt.Sprintf("the %s owns the claims, so Kubernetes deletes them and their data with it, also "+
 				"after a TTL; claims of a gang are never deleted automatically", s.Kind),
-				fmt.Sprintf("to keep the data, remove the owner before you delete the job: kubectl patch pvc %s%s --type merge -p '%s'",
-					strings.Join(former, " "), namespace, `{"metadata":{"ownerReferences":null}}`))
+				"to keep the data, remove the owner before you delete the job: kubectl patch pvc "+strings.Join(former, " ")+
+					namespace+` --type merge -p '{"metadata":{"ownerReferences":null}}'`)
 		}
 	}
 }

@@ -108,8 +108,8 @@ func (s *Reader) convertStartupOrder() {
 		for _, d := range j.dependencies {
 			switch on := d.on; {
 			case d.requiresCompletion && on.Role == "":
-				d.field.MarkDropped("Rollcall does not delay a workload until a Job is complete", fmt.Sprintf("apply %s first, and the other workloads after kubectl wait --for=condition=Complete --timeout=1h %[1]s",
-					on.jobNames()))
+				d.field.MarkDropped("Rollcall does not delay a workload until a Job is complete", fmt.Sprintf("apply %s first, "+
+					"and the other workloads after kubectl wait --for=condition=Complete --timeout=1h %[1]s", on.jobNames()))
 			case d.requiresCompletion || on.Role == "" || j.Role == "":
 				d.field.MarkDropped("Rollcall does not delay a workload until another one is ready", retry)
 			case j.Role == gang.RoleLauncher && action == "":

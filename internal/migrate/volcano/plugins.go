@@ -106,7 +106,7 @@ func parseFlags(plugin string, f source.Field) parsedFlags {
 	for i, item := range items {
 		switch {
 		case i >= len(items)-ignored:
-			item.MarkDropped("Volcano ignores the first argument with a mistake and all arguments after it", "check the spelling")
+			item.MarkDropped("Volcano ignores the first wrong argument and all arguments after it", "check the spelling")
 		case plugin == "ssh":
 			item.MarkLeftOut("the configuration of ssh and sshd defines the keys and the port for every user")
 		default:

@@ -43,7 +43,8 @@ const effectRestart, effectFail = "restart", "fail"
 // failure. Completing a job after a failure fails the gang.
 var actionEffects = map[string]string{
 	actionRestartJob: effectRestart, "RestartTask": effectRestart, "RestartPod": effectRestart,
-	"RestartPartition": effectRestart, "AbortJob": effectFail, actionTerminateJob: effectFail, actionCompleteJob: effectFail,
+	"RestartPartition": effectRestart, "AbortJob": effectFail, actionTerminateJob: effectFail,
+	actionCompleteJob: effectFail,
 }
 
 // readPolicies returns the policies of a list. The caller records their outcomes.
@@ -201,7 +202,8 @@ func (r *reader) convertSuccess() {
 		return
 	}
 	// All ranks determine completion, except for the workers of a launcher, which never finish.
-	if !r.isSingleWorkload() && !r.framework.HasLauncher && r.hasCompletionRole() {
+	if !r.isSingleWorkload() && !r.framework.HasLauncher &&
+		slices.ContainsFunc(r.gang.Roles, func(role ir.Role) bool { return r.determinesCompletion(role.Name) }) {
 		r.gang.SetAnnotation(gang.AnnotationSuccessPolicy, gang.SuccessPolicyAll)
 	}
 }
@@ -221,11 +223,6 @@ func (r *reader) listCompletingRoles() []string {
 func (r *reader) determinesCompletion(role string) bool {
 	frameworkRole, _ := r.framework.FindRole(role)
 	return frameworkRole.DeterminesCompletion
-}
-
-// hasCompletionRole reports whether the gang has a role for which determinesCompletion is true.
-func (r *reader) hasCompletionRole() bool {
-	return slices.ContainsFunc(r.gang.Roles, func(role ir.Role) bool { return r.determinesCompletion(role.Name) })
 }
 
 // selectCompletionRole returns the role that determines completion: the framework's, or the one with
