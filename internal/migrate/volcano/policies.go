@@ -36,7 +36,7 @@ const (
 	actionCompleteJob  = "CompleteJob"
 )
 
-// The effects of an event on a gang. An empty text is no effect.
+// The effects of an event on a gang. The text of an event without an effect is empty.
 const effectRestart, effectFail = "restart", "fail"
 
 // actionEffects are the effects of the actions (volcano.sh/apis, pkg/apis/bus/v1alpha1/actions.go) after a
