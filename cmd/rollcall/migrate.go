@@ -149,19 +149,10 @@ func (o *migrateOptions) writeResult(
 			return err
 		}
 	}
-	kept := o.reportKeptNames(input, output)
-	if len(kept) > 0 && o.output != outputJSON {
-		fmt.Fprintln(cmd.ErrOrStderr(), describeKeptNames(kept))
+	if o.summary {
+		return summarize(input, reports).print(cmd.OutOrStdout(), o.output)
 	}
-	switch {
-	case o.summary:
-		s := summarize(input, reports)
-		s.KeptNames = listNames(kept)
-		return s.print(cmd.OutOrStdout(), o.output)
-	case o.output == outputJSON:
-		reports = slices.Concat(reports, kept)
-	}
-	return o.writeReports(cmd.ErrOrStderr(), reports)
+	return o.writeReports(cmd.ErrOrStderr(), slices.Concat(reports, o.reportKeptNames(input, output)))
 }
 
 // checkUnmigrated prints a note if no object was migrated. With --require, it returns an error
@@ -252,7 +243,8 @@ func (o *migrateOptions) outcomeError(reports []migrate.Report, outputs int) err
 		}
 		return o.hideTextInJSON(exitError{error: errors.New(text), code: exitNotMigrated})
 	case dropped+findings > 0:
-		return o.hideTextInJSON(exitError{error: describeDropped(dropped, findings), code: exitDropped})
+		return o.hideTextInJSON(exitError{code: exitDropped, error: fmt.Errorf(
+			"all objects were migrated; fields dropped: %d, findings that prevent training: %d", dropped, findings)})
 	}
 	return nil
 }
@@ -264,16 +256,4 @@ func (o *migrateOptions) hideTextInJSON(err exitError) error {
 		err.error = errors.New("")
 	}
 	return err
-}
-
-// describeDropped returns the error for dropped fields and findings.
-func describeDropped(dropped, findings int) error {
-	var parts []string
-	if dropped > 0 {
-		parts = append(parts, fmt.Sprintf("fields dropped: %d", dropped))
-	}
-	if findings > 0 {
-		parts = append(parts, fmt.Sprintf("findings that prevent training: %d", findings))
-	}
-	return fmt.Errorf("all objects were migrated; %s", strings.Join(parts, ", "))
 }

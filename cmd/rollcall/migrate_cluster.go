@@ -179,7 +179,9 @@ func (r *clusterReader) listObjects(
 	var docs []*manifest.Document
 	for i := range objects {
 		if owner := metav1.GetControllerOf(&objects[i]); owner != nil && len(names) == 0 {
-			r.skipOwned(&objects[i], owner)
+			r.skipObject(fmt.Sprintf("%s %s/%s", kind.Kind, objects[i].GetNamespace(), objects[i].GetName()),
+				"metadata.ownerReferences", fmt.Sprintf("%s %s created it and would recreate it", owner.Kind, owner.Name),
+				fmt.Sprintf("migrate %s %s, or pass the name of this object", owner.Kind, owner.Name))
 			continue
 		}
 		d, err := manifest.NewDocument(clusterSourceName, &objects[i])
@@ -190,13 +192,4 @@ func (r *clusterReader) listObjects(
 		docs = append(docs, d)
 	}
 	return docs, nil
-}
-
-// skipOwned reports an object as skipped because its controller would recreate it.
-func (r *clusterReader) skipOwned(object *unstructured.Unstructured, owner *metav1.OwnerReference) {
-	r.skipObject(
-		fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName()),
-		"metadata.ownerReferences",
-		fmt.Sprintf("%s %s created it and would recreate it", owner.Kind, owner.Name),
-		fmt.Sprintf("migrate %s %s, or pass the name of this object", owner.Kind, owner.Name))
 }

@@ -134,11 +134,8 @@ func pathOfObject(d *manifest.Document) string {
 	return path
 }
 
-// maxKeptNames limits the names in a warning.
-const maxKeptNames = 5
-
-const keptNameWarning = "kubectl apply changes the objects of the former jobs, and kubectl delete -f deletes them; " +
-	"remove them from the output"
+const keptNameNote = "not renamed by --name-suffix: kubectl apply changes the object of the former jobs, and " +
+	"kubectl delete -f deletes it; remove it from the output"
 
 // reportKeptNames returns a report for each object of the output that is also in the input, although the suffix was to
 // give the output other names.
@@ -156,27 +153,9 @@ func (o *migrateOptions) reportKeptNames(input, output []*manifest.Document) []m
 		if object.Name != "" && former.Has(object.APIGroup()+" "+name) {
 			reports = append(reports, migrate.Report{
 				Source: object.Document.Source, Document: object.Document.Number, Object: name, Passthrough: true,
-				Warnings: []string{"--name-suffix does not rename it: " + keptNameWarning},
+				Note: keptNameNote,
 			})
 		}
 	}
 	return reports
-}
-
-// listNames returns the names of the objects of reports.
-func listNames(reports []migrate.Report) []string {
-	var names []string
-	for _, r := range reports {
-		names = append(names, r.Object)
-	}
-	return names
-}
-
-// describeKeptNames returns the warning about objects that the suffix does not rename.
-func describeKeptNames(reports []migrate.Report) string {
-	names, rest := listNames(reports), ""
-	if more := len(names) - maxKeptNames; more > 0 {
-		names, rest = names[:maxKeptNames], fmt.Sprintf(" and %d more", more)
-	}
-	return "warning: --name-suffix does not rename " + strings.Join(names, ", ") + rest + ": " + keptNameWarning
 }

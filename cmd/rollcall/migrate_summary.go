@@ -24,8 +24,6 @@ type migrationSummary struct {
 	Reasons []reasonCount `json:"reasons"`
 	// Objects are those that need work, in the order of the report.
 	Objects []objectOutcome `json:"objects,omitempty"`
-	// KeptNames are the objects of the output that --name-suffix does not rename.
-	KeptNames []string `json:"keptNames,omitempty"`
 }
 
 // objectOutcome is an object with an outcome other than clean and unchanged.
@@ -139,18 +137,10 @@ func outcomeOf(r migrate.Report) string {
 
 // add counts an object.
 func (k *kindSummary) add(outcome string) {
-	switch outcome {
-	case outcomeClean:
-		k.Clean++
-	case outcomeAction:
-		k.Action++
-	case outcomeDropped:
-		k.Dropped++
-	case outcomeNotMigrated:
-		k.NotMigrated++
-	case outcomeUnchanged:
-		k.Unchanged++
-	}
+	*map[string]*int{
+		outcomeClean: &k.Clean, outcomeAction: &k.Action, outcomeDropped: &k.Dropped,
+		outcomeNotMigrated: &k.NotMigrated, outcomeUnchanged: &k.Unchanged,
+	}[outcome]++
 }
 
 // countOutcome counts an object in the row of the given name.
@@ -201,51 +191,45 @@ func (s migrationSummary) print(out io.Writer, format string) error {
 	for _, k := range append(slices.Clone(s.Kinds), s.Total) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\n", k.Kind, k.Clean, k.Action, k.Dropped, k.NotMigrated, k.Unchanged)
 	}
-	if len(s.Reasons) > 0 {
-		fmt.Fprintln(w, "\nOBJECTS\tREASON")
-	}
+	var reasons, places, copied []string
 	for _, r := range s.Reasons {
-		fmt.Fprintf(w, "%d\t%s\n", r.Objects, text.Shorten(r.Reason, maxReasonLength))
+		reasons = append(reasons, fmt.Sprintf("%d\t%s", r.Objects, text.Shorten(r.Reason, maxReasonLength)))
 	}
-	s.printPlaces(w)
-	s.printCopied(w)
+	for _, r := range s.countPlaces() {
+		places = append(places, fmt.Sprintf("%d\t%d\t%d\t%s", r.Action, r.Dropped, r.NotMigrated, r.Kind))
+	}
+	for _, o := range s.Objects {
+		if o.IsCopied { // kubectl apply would create the former job again
+			copied = append(copied, fmt.Sprintf("%s\t%s, document %d", o.Object, o.Source, o.Document))
+		}
+	}
+	printRows(w, "OBJECTS\tREASON", reasons, maxReasons)
+	printRows(w, "ACTION\tDROPPED\tNOT MIGRATED\tFILE", places, maxPlaces)
+	printRows(w, "COPY TO REMOVE OR CONVERT\tFILE", copied, maxPlaces)
 	return w.Flush()
 }
 
-// printPlaces prints the files with the most work.
-func (s migrationSummary) printPlaces(w io.Writer) {
+// countPlaces counts the objects that need work by file. The file with the most work is the first.
+func (s migrationSummary) countPlaces() []*kindSummary {
 	byPlace := map[string]*kindSummary{}
 	for _, o := range s.Objects {
 		countOutcome(byPlace, o.place(), o.Outcome)
 	}
-	rows := slices.SortedFunc(maps.Values(byPlace), func(a, b *kindSummary) int {
+	return slices.SortedFunc(maps.Values(byPlace), func(a, b *kindSummary) int {
 		work := func(k *kindSummary) int { return k.Action + k.Dropped + k.NotMigrated }
 		return cmp.Or(cmp.Compare(work(b), work(a)), cmp.Compare(a.Kind, b.Kind))
 	})
+}
+
+// printRows prints the first rows of a table, and how many it does not have.
+func printRows(w io.Writer, header string, rows []string, limit int) {
 	if len(rows) > 0 {
-		fmt.Fprintln(w, "\nACTION\tDROPPED\tNOT MIGRATED\tFILE")
+		fmt.Fprintln(w, "\n"+header)
 	}
-	for _, r := range rows[:min(len(rows), maxPlaces)] {
-		fmt.Fprintf(w, "%d\t%d\t%d\t%s\n", r.Action, r.Dropped, r.NotMigrated, r.Kind)
+	for _, row := range rows[:min(len(rows), limit)] {
+		fmt.Fprintln(w, row)
 	}
-	printRest(w, len(rows))
-}
-
-// printCopied prints the copies of former jobs, which kubectl apply would create again.
-func (s migrationSummary) printCopied(w io.Writer) {
-	copied := slices.DeleteFunc(slices.Clone(s.Objects), func(o objectOutcome) bool { return !o.IsCopied })
-	if len(copied) > 0 {
-		fmt.Fprintln(w, "\nCOPY TO REMOVE OR CONVERT\tFILE")
-	}
-	for _, o := range copied[:min(len(copied), maxPlaces)] {
-		fmt.Fprintf(w, "%s\t%s, document %d\n", o.Object, o.Source, o.Document)
-	}
-	printRest(w, len(copied))
-}
-
-// printRest prints how many rows a table does not have.
-func printRest(w io.Writer, rows int) {
-	if rows > maxPlaces {
-		fmt.Fprintf(w, "%d more: -o json lists all objects\n", rows-maxPlaces)
+	if len(rows) > limit {
+		fmt.Fprintf(w, "%d more: -o json lists all objects\n", len(rows)-limit)
 	}
 }

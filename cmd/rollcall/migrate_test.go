@@ -152,7 +152,7 @@ func TestMigrate(t *testing.T) {
 			wantCode: exitDropped,
 			stdout:   []string{"kind: Job"},
 			stderr:   []string{"LauncherFlagConflict job/train"},
-			wantErr:  "all objects were migrated; findings that prevent training: 1",
+			wantErr:  "all objects were migrated; fields dropped: 0, findings that prevent training: 1",
 		},
 		"the workers of MPI are a Job on request": {
 			args: []string{"--jobs-only", "-v"},

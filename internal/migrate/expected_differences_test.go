@@ -72,6 +72,10 @@ var rejectedCases = map[string]string{
 
 // expectedDifferences are the intended differences. A difference that no recording has fails the test.
 var expectedDifferences = []expectedDifference{
+	{
+		casePrefix: "mpijob-v2beta1/own-env", role: "worker", variable: "K_MPI_JOB_ROLE", want: wantValue("mine"),
+		reason: "Rollcall keeps a value of the user that no rank depends on",
+	},
 	// PyTorch.
 	{
 		casePrefix: "pytorchjob/elastic-all", variable: "PET_RDZV_CONF", want: wantContaining("join_timeout"),

@@ -78,7 +78,7 @@ spec:
 	if want := "persistentvolumeclaim/data-gpt-new"; !slices.Contains(report.Outputs, want) {
 		t.Errorf("outputs %q, want %s", report.Outputs, want)
 	}
-	const want = "kubectl patch pvc data-gpt "
+	const want = "kubectl patch pvc data-gpt -n team "
 	if !slices.ContainsFunc(report.Entries, func(e source.Entry) bool { return strings.Contains(e.Action, want) }) {
 		t.Errorf("no action contains %q: %v", want, report.Entries)
 	}

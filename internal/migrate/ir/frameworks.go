@@ -12,6 +12,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/command"
+	"rollcall.training/internal/detection"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -20,6 +21,21 @@ func ReportDetection(template source.Field, framework, evidence string) {
 	template.AddNoteWithOutcome(source.Changed, "label "+gang.LabelFramework+": "+framework,
 		"no label names the framework; it was detected from "+evidence,
 		"if it is wrong, name the framework with --framework")
+}
+
+// DetectFramework returns the framework that the variables and commands of pods imply, and reports it. Programs of no
+// known framework form a generic gang. Spec is the place of the gang in the manifest.
+func DetectFramework(frameworks gang.Frameworks, spec source.Field, pods ...*corev1.PodSpec) string {
+	framework, evidence := detection.FindFramework(frameworks, pods...)
+	if evidence != "" {
+		ReportDetection(spec, framework.Name, evidence)
+		return framework.Name
+	}
+	name := frameworks.Fallback().Name
+	spec.AddNoteWithOutcome(source.Changed, "label "+gang.LabelFramework+": "+name,
+		"no variable or command belongs to a framework; every pod gets its rank and the addresses of all roles",
+		"for the variables of a framework, name it with --framework")
+	return name
 }
 
 // CommandWords returns the words of a container's command.

@@ -23,25 +23,19 @@ func (b *Gang) convertSchedulerName() {
 	allName := func(name string) bool {
 		return !slices.ContainsFunc(b.Roles, func(r Role) bool { return r.Template.Spec.SchedulerName != name })
 	}
+	_, isSet := b.Annotations[gang.AnnotationScheduler]
 	if b.JobSpec.ManagedBy != nil || slices.ContainsFunc(b.AdditionalObjects, isPodGroup) {
 		return
 	}
 	switch {
-	case allName(kaiName):
-		b.setScheduler(gang.SchedulerKAI, "KAI places the gang as one by a PodGroup of Rollcall",
+	case allName(kaiName) && !isSet:
+		b.SetAnnotation(gang.AnnotationScheduler, string(gang.SchedulerKAI))
+		b.Source.AddNote("annotation "+gang.AnnotationScheduler+": "+string(gang.SchedulerKAI)+
+			" is added; KAI places the gang as one by a PodGroup of Rollcall",
 			"install Rollcall with permissions.createPodGroups: true")
 	case allName(yuniKornName):
 		b.Source.AddNote("YuniKorn does not know the attempts of the gang, so a restart is not placed as one",
 			"remove the name of the application, list a task group for each role as in docs/tasks/gang-scheduling.md, and set "+
 				gang.AnnotationScheduler+": "+string(gang.SchedulerYuniKorn))
 	}
-}
-
-// setScheduler sets the annotation of the scheduler unless the manifest has it.
-func (b *Gang) setScheduler(s gang.Scheduler, reason, action string) {
-	if _, isSet := b.Annotations[gang.AnnotationScheduler]; isSet {
-		return
-	}
-	b.SetAnnotation(gang.AnnotationScheduler, string(s))
-	b.Source.AddNote("annotation "+gang.AnnotationScheduler+": "+string(s)+" is added; "+reason, action)
 }

@@ -182,9 +182,12 @@ func (s *Reader) setJobFields(job *batchv1.JobSpec) {
 	job.TTLSecondsAfterFinished = cmp.Or(set.TTLSecondsAfterFinished, job.TTLSecondsAfterFinished)
 }
 
-// jobName returns the name of a plain Job of a job outside the gang.
-func (j *ReplicatedJob) jobName(index int32) string {
-	return fmt.Sprintf("%s-%d", j.workloadName, index)
+// jobNames returns the names of the plain Jobs of a job outside the gang, as a shell expands them.
+func (j *ReplicatedJob) jobNames() string {
+	if j.Replicas == 1 {
+		return fmt.Sprintf("job.batch/%s-0", j.workloadName)
+	}
+	return fmt.Sprintf("job.batch/%s-{0..%d}", j.workloadName, j.Replicas-1)
 }
 
 // addStandaloneJobs adds the plain Jobs of a job outside the gang. They keep the names of the Jobs.
@@ -195,7 +198,7 @@ func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
 		return
 	}
 	for i := range j.Replicas {
-		job := s.buildStandaloneJob(j, j.jobName(i))
+		job := s.buildStandaloneJob(j, fmt.Sprintf("%s-%d", j.workloadName, i))
 		if j.addressReferenced {
 			job.Spec.Template.Spec.Subdomain = job.Name
 			s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects,
@@ -203,10 +206,7 @@ func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
 		}
 		s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects, job)
 	}
-	to := "job.batch/" + j.jobName(0)
-	if j.Replicas > 1 {
-		to = fmt.Sprintf("job.batch/%s-{0..%d}", j.workloadName, j.Replicas-1)
-	}
+	to := j.jobNames()
 	spec := j.Source.At("template", "spec")
 	spec.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
 	for _, name := range spec.Keys() {
@@ -249,6 +249,10 @@ func (s *Reader) buildStandaloneJob(j *ReplicatedJob, name string) *batchv1.Job 
 // createVolumeClaims adds the claims that the JobSet controller created, with the same names, and adds
 // their volumes to the jobs that mount them (JobSet pkg/controllers/volume_claim_policy.go).
 func (s *Reader) createVolumeClaims() {
+	namespace := ""
+	if s.Gang.Namespace != "" {
+		namespace = " -n " + s.Gang.Namespace
+	}
 	for _, policy := range s.Spec.Get("volumeClaimPolicies").Items() {
 		var former []string
 		for _, field := range policy.Get("templates").Items() {
@@ -275,7 +279,7 @@ func (s *Reader) createVolumeClaims() {
 			policy.AddNote(fmt.Sprintf("the %s owns the claims, so Kubernetes deletes them and their data with it, also "+
 				"after a TTL; claims of a gang are never deleted automatically", s.Kind),
 				"to keep the data, remove the owner before you delete the job: kubectl patch pvc "+strings.Join(former, " ")+
-					` --type merge -p '{"metadata":{"ownerReferences":null}}'`)
+					namespace+` --type merge -p '{"metadata":{"ownerReferences":null}}'`)
 		}
 	}
 }

@@ -23,45 +23,19 @@ func (s *Reader) ChooseFrameworkAndRoles() {
 	if len(s.Jobs) == 0 {
 		return
 	}
-	if s.applyExplicitFramework() || s.detectFramework() {
-		s.assignRoles()
-		return
-	}
-	s.Gang.Framework = s.Context.Frameworks.Fallback().Name
-	s.assignRoles()
-	s.listGangJobs()[0].podTemplate.AddNoteWithOutcome(source.Changed,
-		"label "+gang.LabelFramework+": "+s.Gang.Framework,
-		"no variable or command belongs to a framework; every pod gets its rank and the addresses of all roles",
-		"for the variables of a framework, name it with --framework")
-}
-
-// applyExplicitFramework sets the framework that the user named and reports whether there is one.
-func (s *Reader) applyExplicitFramework() bool {
 	s.Gang.Framework = cmp.Or(s.Gang.Labels[gang.LabelFramework], s.Context.Framework)
 	if field := s.Root.At("metadata", "labels", gang.LabelFramework); field.Exists() {
 		field.DiscardEntries()
 		field.MarkPreserved("label " + gang.LabelFramework)
 	}
-	return s.Gang.Framework != ""
-}
-
-// detectFramework detects the framework from variables and commands and reports whether it could.
-func (s *Reader) detectFramework() bool {
-	pods := make([]*corev1.PodSpec, len(s.Jobs))
-	for i, j := range s.Jobs {
-		pods[i] = j.podSpec()
+	if s.Gang.Framework == "" {
+		var pods []*corev1.PodSpec
+		for _, j := range s.Jobs {
+			pods = append(pods, j.podSpec())
+		}
+		s.Gang.Framework = ir.DetectFramework(s.Context.Frameworks, s.Spec, pods...)
 	}
-	framework, evidence := detection.FindFramework(s.Context.Frameworks, pods...)
-	if evidence == "" {
-		return false
-	}
-	s.Gang.Framework = framework.Name
-	at := s.Jobs[slices.IndexFunc(pods, func(pod *corev1.PodSpec) bool {
-		own, ownEvidence := detection.FindFramework(s.Context.Frameworks, pod)
-		return own.Name == framework.Name && ownEvidence == evidence
-	})]
-	ir.ReportDetection(at.podTemplate, framework.Name, evidence)
-	return true
+	s.assignRoles()
 }
 
 // assignRoles sets the roles of the training jobs.
@@ -75,15 +49,11 @@ func (s *Reader) assignRoles() {
 		return
 	}
 	for _, j := range jobs {
-		if s.framework().AnyRoles {
-			j.Role = j.Name
-			if _, ok := s.framework().FindRole(j.Role); !ok {
-				j.Source.Get("name").MarkInvalid("cannot be the name of a role; rename the job")
-			}
-			continue
+		j.Role = j.Name
+		if !s.framework().AnyRoles {
+			j.Role = ir.FrameworkRole(s.framework(), ir.SuggestRole(s.Context.Frameworks, j.Name))
 		}
-		j.Role = ir.FrameworkRole(s.framework(), ir.SuggestRole(s.Context.Frameworks, j.Name))
-		if j.Role == "" {
+		if _, ok := s.framework().FindRole(j.Role); j.Role == "" || !ok {
 			j.Source.Get("name").MarkInvalid(fmt.Sprintf(
 				"must suggest a role of %s, because several jobs train; name the job worker or after another role of the "+
 					"framework, or take it out of the JobSet if it does not train",
@@ -172,12 +142,11 @@ func (s *Reader) removeInjectedVars(j *ReplicatedJob) {
 	}
 	draft := *j // with the new hostnames, which the engine compares
 	draft.Template = *j.Template.DeepCopy()
-	containers := s.trainingContainers(&draft)
-	for _, c := range containers {
+	for _, c := range s.trainingContainers(&draft) {
 		for i := range c.Env {
 			draft.readIndexOfJob(&c.Env[i])
 		}
-		s.rewriteTexts(c)
+		s.rewriteTexts(c, map[*ReplicatedJob]int{})
 	}
 	injection := s.inject(&draft)
 	s.Gang.RollcallAnnotations = ir.MergeMaps(injection.Settings, s.Gang.RollcallAnnotations)

@@ -119,7 +119,7 @@ func TestRewriteText(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := &corev1.Container{Args: []string{tt.text}, Env: []corev1.EnvVar{{Name: "NAME", Value: "js"}}}
-			tt.set.rewriteTexts(c)
+			tt.set.rewriteTexts(c, map[*ReplicatedJob]int{})
 			if got := c.Args[0]; got != tt.want {
 				t.Errorf("%q became %q, want %q", tt.text, got, tt.want)
 			}

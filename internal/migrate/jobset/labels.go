@@ -104,13 +104,12 @@ func removeJobSetKeys(values map[string]string, field source.Field) {
 }
 
 func recordDroppedKey(field source.Field, key string) {
-	switch key {
-	case alphaLabelPrefix + "exclusive-topology":
+	if key == alphaLabelPrefix+"exclusive-topology" {
 		field.MarkDropped("Rollcall does not reserve topology domains for Jobs", fmt.Sprintf(
 			"in a queue of Kueue, %s: %s places all pods in one domain, and %s: %[2]s/N each group of N pods; "+
 				"neither keeps other pods out",
 			gang.AnnotationTopology, field.String(), gang.AnnotationSegment))
-	default:
+	} else {
 		field.MarkDropped("only the controllers of JobSet read it", "")
 	}
 }
@@ -217,9 +216,7 @@ func (s *Reader) rewriteHostnames() {
 	changed := map[*ReplicatedJob]int{}
 	for _, j := range s.Jobs {
 		for _, c := range ir.ListContainers(j.podSpec()) {
-			for renamed, n := range s.rewriteTexts(c) {
-				changed[renamed] += n
-			}
+			s.rewriteTexts(c, changed)
 		}
 	}
 	for _, j := range s.Jobs {
@@ -369,12 +366,10 @@ func (s *Reader) renameHost(j *ReplicatedJob, job, pod string) string {
 	return host
 }
 
-// rewriteTexts replaces the former hostnames in the texts of a container. It returns the number of changed
-// texts by the job whose pods they name.
-func (s *Reader) rewriteTexts(c *corev1.Container) map[*ReplicatedJob]int {
-	changed := map[*ReplicatedJob]int{}
+// rewriteTexts replaces the former hostnames in the texts of a container. It counts the changed texts by the job whose
+// pods they name.
+func (s *Reader) rewriteTexts(c *corev1.Container, changed map[*ReplicatedJob]int) {
 	for _, hosts := range s.listFormerHosts(c) {
-		changed[hosts.job] = hosts.ReplaceTexts(c)
+		changed[hosts.job] += hosts.ReplaceTexts(c)
 	}
-	return changed
 }

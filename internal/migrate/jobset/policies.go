@@ -108,7 +108,8 @@ func (s *Reader) convertStartupOrder() {
 		for _, d := range j.dependencies {
 			switch on := d.on; {
 			case d.requiresCompletion && on.Role == "":
-				d.field.MarkDropped("Rollcall does not delay a workload until a Job is complete", on.completionAdvice())
+				d.field.MarkDropped("Rollcall does not delay a workload until a Job is complete", fmt.Sprintf("apply %s first, "+
+					"and the other workloads after kubectl wait --for=condition=Complete --timeout=1h %[1]s", on.jobNames()))
 			case d.requiresCompletion || on.Role == "" || j.Role == "":
 				d.field.MarkDropped("Rollcall does not delay a workload until another one is ready", retry)
 			case j.Role == gang.RoleLauncher && action == "":
@@ -118,17 +119,6 @@ func (s *Reader) convertStartupOrder() {
 			}
 		}
 	}
-}
-
-// completionAdvice describes how to start other workloads after a job outside the gang is complete.
-func (j *ReplicatedJob) completionAdvice() string {
-	names := make([]string, 0, j.Replicas)
-	for i := range min(j.Replicas, maxStandaloneJobs) {
-		names = append(names, "job/"+j.jobName(i))
-	}
-	return fmt.Sprintf(
-		"apply %s first, run kubectl wait --for=condition=Complete --timeout=1h %s, and then apply the other workloads",
-		strings.Join(names, ", "), strings.Join(names, " "))
 }
 
 // convertFailurePolicy converts the reaction of the JobSet to a failed Job. The first rule that matches decides.

@@ -303,11 +303,12 @@ func (r *reader) convertRendezvous(policy source.Field) {
 	policy.Get("standalone").MarkLeftOut("torchrun rejects the empty variable that the operator set for it")
 }
 
-// convertToEnv converts a field to a variable of the training container of each pod.
+// convertToEnv converts a field to a variable of the training container of each pod, as the operator does.
 func (r *reader) convertToEnv(f source.Field, name, value string) {
 	for i := range r.gang.Roles {
-		spec := &r.gang.Roles[i].Template.Spec
-		c := &spec.Containers[findContainer(spec, r.containerName)]
+		role := &r.gang.Roles[i]
+		c := &role.Template.Spec.Containers[findContainer(&role.Template.Spec, r.containerName)]
+		ir.RemoveOverwrittenVars(c, []string{name}, role.FindEnvField)
 		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
 	}
 	f.MarkPreserved("variable " + name)

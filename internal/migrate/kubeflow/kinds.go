@@ -2,10 +2,7 @@ package kubeflow
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-
-	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
@@ -41,10 +38,6 @@ type kindSpec struct {
 	portName string
 	// defaultRestartPolicy is the restart policy of a replica spec without one.
 	defaultRestartPolicy string
-	// operatorVars are variables that the operator sets in the training container; see listOperatorVars.
-	operatorVars []string
-	// operatorVarsInAllContainers is true if the operator sets them in the sidecars too.
-	operatorVarsInAllContainers bool
 	// assignRoles renames roles whose name in a gang differs from their replica type. Nil means
 	// none.
 	assignRoles func(r *reader)
@@ -58,37 +51,30 @@ func kindSpecs() map[string]kindSpec {
 		"PyTorchJob": {
 			frameworkName: "pytorch", replicaSpecsKey: "pytorchReplicaSpecs",
 			containerName: "pytorch", portName: "pytorchjob-port", defaultRestartPolicy: restartOnFailure,
-			operatorVars: pytorchVars, operatorVarsInAllContainers: true,
 			readKindFields: readPyTorch,
 		},
 		"TFJob": {
 			frameworkName: "tensorflow", replicaSpecsKey: "tfReplicaSpecs",
 			containerName: "tensorflow", portName: "tfjob-port", defaultRestartPolicy: restartNever,
-			operatorVars: []string{"TF_CONFIG"},
-			assignRoles:  assignTFRoles, readKindFields: readTensorFlow,
+			assignRoles: assignTFRoles, readKindFields: readTensorFlow,
 		},
 		"MPIJob": {
 			frameworkName: "mpi", replicaSpecsKey: "mpiReplicaSpecs",
-			defaultRestartPolicy: restartNever,
-			operatorVars:         mpiVars,
-			readKindFields:       readMPI,
+			defaultRestartPolicy: restartNever, readKindFields: readMPI,
 		},
 		"XGBoostJob": {
 			frameworkName: "xgboost", replicaSpecsKey: "xgbReplicaSpecs",
 			containerName: "xgboost", portName: "xgboostjob-port", defaultRestartPolicy: restartNever,
-			operatorVars: xgboostVars, operatorVarsInAllContainers: true,
 			readKindFields: func(r *reader) { r.gang.Homogeneous, r.gang.CompletionRole = true, roleMaster },
 		},
 		"PaddleJob": {
 			frameworkName: "paddle", replicaSpecsKey: "paddleReplicaSpecs",
 			containerName: "paddle", portName: "master", defaultRestartPolicy: restartOnFailure,
-			operatorVars: paddleVars, operatorVarsInAllContainers: true,
 			assignRoles: assignPaddleRoles,
 		},
 		"JAXJob": {
 			frameworkName: "jax", replicaSpecsKey: "jaxReplicaSpecs",
 			containerName: "jax", portName: "jaxjob-port", defaultRestartPolicy: restartNever,
-			operatorVars: jaxVars, operatorVarsInAllContainers: true,
 		},
 	}
 }
@@ -151,63 +137,32 @@ type reader struct {
 	launcherIsJob bool
 }
 
-// The variables that the operators set in training containers, by their sources in training-operator
-// (pkg/controller.v1) and in mpi-operator (pkg/controller/mpi_job_controller.go).
-var (
-	pytorchVars       = []string{"PYTHONUNBUFFERED", "PET_NNODES", "PET_NPROC_PER_NODE"}
-	pytorchMasterVars = []string{
-		"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK",
-	}
-	pytorchElasticVars = []string{"PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND"}
-	mpiV1Vars          = []string{
+// mpiVars are the variables that mpi-operator overwrites in the launcher, by version
+// (pkg/controller/mpi_job_controller.go).
+var mpiVars = map[string][]string{
+	v1: {
 		"OMPI_MCA_plm_rsh_agent", "OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP",
 		"I_MPI_HYDRA_BOOTSTRAP_EXEC", "HYDRA_HOST_FILE", "HYDRA_LAUNCHER_EXEC",
-	}
-	mpiVars = []string{
+	},
+	v2beta1: {
 		"K_MPI_JOB_ROLE", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "I_MPI_PERHOST",
 		"HYDRA_HOST_FILE", "HYDRA_LAUNCH_EXTRA_ARGS", "OMPI_MCA_orte_keep_fqdn_hostnames", "OMPI_MCA_orte_default_hostfile",
 		"OMPI_MCA_plm_rsh_args", "OMPI_MCA_orte_set_default_slots",
-	}
-	deviceVars  = []string{"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
-	xgboostVars = []string{
-		"MASTER_PORT", "MASTER_ADDR", "WORLD_SIZE", "RANK", "PYTHONUNBUFFERED", "WORKER_PORT", "WORKER_ADDRS",
-	}
-	paddleVars = []string{
-		"PYTHONUNBUFFERED", "PADDLE_JOB_ID", "PADDLE_NNODES", "PADDLE_MASTER", "POD_IP_DUMMY", "PADDLE_SERVER_NUM",
-		"PADDLE_TRAINER_NUM",
-	}
-	jaxVars = []string{"PYTHONUNBUFFERED", "COORDINATOR_PORT", "COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID"}
-)
+	},
+}
 
-// listOperatorVars returns the variables that the operator sets in the training container of a role, whatever the
-// user wrote. Without a master, the operator of a PyTorchJob sets no ranks.
-func (r *reader) listOperatorVars(role *ir.Role) []string {
-	switch isLaunched := r.framework.HasLauncher && role.Name != gang.RoleLauncher; {
-	case isLaunched && r.Version != v1:
-		return mpiVars[:1] // the role of the pod
-	case isLaunched, r.Kind == "TFJob" && r.gang.PodCount() == 1:
-		return nil
-	case r.framework.HasLauncher && r.Version == v1:
-		return slices.Concat(mpiV1Vars, deviceVars)
-	case r.framework.HasLauncher && !ptr.Deref(r.spec.Get("runLauncherAsWorker").Bool(), false):
-		return slices.Concat(mpiVars, deviceVars)
-	case r.Kind != "PyTorchJob":
-		return r.operatorVars
+// listOverwrittenVars returns the variables that the operator overwrites in the training container of a role, except
+// those that Rollcall overwrites too.
+func (r *reader) listOverwrittenVars(role string) []string {
+	switch {
+	case role == gang.RoleLauncher:
+		return mpiVars[r.Version]
+	case r.Kind == "PyTorchJob" && r.spec.Get("elasticPolicy").Exists():
+		return []string{"PYTHONUNBUFFERED", "PET_NPROC_PER_NODE", "PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND"}
+	case r.Kind == "PyTorchJob":
+		return []string{"PYTHONUNBUFFERED", "PET_NPROC_PER_NODE"}
 	}
-	names := slices.Clone(pytorchVars)
-	if r.gang.FindRole(roleMaster) != nil {
-		names = append(names, pytorchMasterVars...)
-	}
-	policy := r.spec.Get("elasticPolicy")
-	if policy.Exists() {
-		names = append(names, pytorchElasticVars...)
-	}
-	for field, name := range map[string]string{"maxRestarts": "PET_MAX_RESTARTS", "rdzvId": "PET_RDZV_ID"} {
-		if policy.Get(field).Exists() {
-			names = append(names, name)
-		}
-	}
-	return names
+	return nil
 }
 
 // listSourceLabels returns the labels that the operators gave to pods. Labels with a prefix are in

@@ -2,7 +2,6 @@ package kubeflow
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,13 +104,9 @@ func (r *reader) configureContainers() {
 				r.convertPort(ports.Item(j), port.ContainerPort)
 			}
 		}
-		// The operator overwrote variables of the user, and Rollcall sets variables that it does not accept from users.
-		overwritten, c := r.listOperatorVars(role), &role.Template.Spec.Containers[training]
-		ir.RemoveOverwrittenVars(c, overwritten, role.FindEnvField)
+		c := &role.Template.Spec.Containers[training]
+		ir.RemoveOverwrittenVars(c, r.listOverwrittenVars(role.Name), role.FindEnvField)
 		role.RemoveInjectedVars(r.gang.Inject(r.Context, role), c.Name)
-		if r.operatorVarsInAllContainers {
-			r.reportSidecarReads(role, training, overwritten)
-		}
 	}
 }
 
@@ -136,20 +131,5 @@ func (r *reader) convertPort(f source.Field, port int32) {
 	default:
 		r.gang.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
 		f.MarkPreserved("annotation " + gang.AnnotationPort)
-	}
-}
-
-// reportSidecarReads reports sidecars that read a variable of the operator. Rollcall sets the
-// variables only in the training container.
-func (r *reader) reportSidecarReads(role *ir.Role, training int, operatorVars []string) {
-	containers := role.Template.Spec.Containers
-	reference := regexp.MustCompile(`\$[{(]?(?:` + strings.Join(operatorVars, "|") + `)\b`)
-	for i := range containers {
-		if read := ir.FindInTexts(reference, &containers[i]); read != "" && i != training {
-			role.Source.At("spec", "containers").Item(i).AddNote(
-				"the sidecar reads "+strings.TrimLeft(read, "${(")+"; the operator set the variables in all containers, "+
-					"and Rollcall sets them only in the training container",
-				fmt.Sprintf("set %s: %s,%s", gang.AnnotationContainers, containers[training].Name, containers[i].Name))
-		}
 	}
 }

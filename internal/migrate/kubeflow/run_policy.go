@@ -118,10 +118,8 @@ const (
 	targetGangRestart    = "annotation " + gang.AnnotationRestartPolicy + ": gang"
 	targetPodRestart     = "annotation " + gang.AnnotationRestartPolicy + ": pod, the default of elastic gangs"
 	actionKeepPodRestart = "set " + gang.AnnotationRestartPolicy + ": pod for the previous behavior"
-	reasonGangRestart    = "the operator restarts only the failed pod, and its peers block or fail; " +
+	reasonGangRestart    = "the operator restarts at most the failed pod, and its peers block or fail; " +
 		"Rollcall restarts all ranks together"
-	reasonLauncherRestart = "the operator's Job restarts only the launcher, up to its backoffLimit; " +
-		"Rollcall restarts the workers with it"
 )
 
 // convertRestartPolicies converts the reaction to failed pods. The operators have a policy for each
@@ -148,57 +146,34 @@ func (r *reader) convertRestartPolicies() {
 			f.AddNote("a gang has one list of non-retriable exit codes; the list of another role applies to these pods too", "")
 		}
 	}
-	switch {
-	case explicit || never || r.elastic:
-	case r.launcherIsJob:
-		r.replicaSpecs.AddNoteOnAllJobs(source.TopicFailedPods, reasonLauncherRestart, actionKeepPodRestart)
-	default:
+	if !explicit && !never && !r.elastic {
 		r.replicaSpecs.AddNoteOnAllJobs(source.TopicFailedPods, reasonGangRestart, actionKeepPodRestart)
 	}
 }
 
 func (r *reader) convertRestartPolicy(role *ir.Role, f source.Field, policy string) {
-	restartPolicy := &role.Template.Spec.RestartPolicy
-	switch policy {
-	case restartNever:
-		*restartPolicy = corev1.RestartPolicyNever
-		switch {
-		case r.gang.NeverRestarts():
-			f.MarkPreserved("annotation " + gang.AnnotationRestartPolicy + ": never")
-		case r.launcherIsJob:
-			reportLauncherJobRestart(role, f)
-		case r.elastic:
-			f.MarkChanged("spec.template.spec.restartPolicy", "the Job replaces a failed pod, and the gang does not fail", "")
-		default:
-			f.MarkChanged(targetGangRestart,
-				"the policy Never of this role is lost: a gang has one policy, and another role restarts, "+
-					"so all ranks restart if one of these pods fails", "")
-		}
-	case restartOnFailure, restartAlways:
-		*restartPolicy = corev1.RestartPolicyOnFailure
-		switch {
-		case r.launcherIsJob:
-			reportLauncherJobRestart(role, f)
-		case r.elastic:
-			f.MarkPreserved(targetPodRestart)
-		default:
-			f.MarkChangedInAllJobs(source.TopicFailedPods, targetGangRestart, reasonGangRestart, actionKeepPodRestart)
-		}
-	case restartExitCode:
-		*restartPolicy = corev1.RestartPolicyNever
-		r.convertExitCodePolicy(f)
-	default:
+	role.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	if policy == restartNever || policy == restartExitCode {
+		role.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+	switch isNever := policy == restartNever; {
+	case !slices.Contains([]string{restartNever, restartOnFailure, restartAlways, restartExitCode}, policy):
 		f.MarkInvalid("must be Never, OnFailure, Always or ExitCode")
+	case policy == restartExitCode:
+		r.convertExitCodePolicy(f)
+	case r.gang.NeverRestarts():
+		f.MarkPreserved("annotation " + gang.AnnotationRestartPolicy + ": never")
+	case r.elastic && isNever:
+		f.MarkChanged("spec.template.spec.restartPolicy", "the Job replaces a failed pod, and the gang does not fail", "")
+	case r.elastic:
+		f.MarkPreserved(targetPodRestart)
+	case isNever && !r.launcherIsJob:
+		f.MarkChanged(targetGangRestart,
+			"the policy Never of this role is lost: a gang has one policy, and another role restarts, "+
+				"so all ranks restart if one of these pods fails", "")
+	default:
+		f.MarkChangedInAllJobs(source.TopicFailedPods, targetGangRestart, reasonGangRestart, actionKeepPodRestart)
 	}
-}
-
-// reportLauncherJobRestart reports the restart policy of a job whose launcher was a Job.
-func reportLauncherJobRestart(role *ir.Role, f source.Field) {
-	reason := reasonLauncherRestart
-	if role.Name != gang.RoleLauncher {
-		reason = "the operator does not replace a failed worker; Rollcall restarts all ranks together"
-	}
-	f.MarkChangedInAllJobs(source.TopicFailedPods, targetGangRestart, reason, actionKeepPodRestart)
 }
 
 // convertExitCodePolicy converts the policy ExitCode: codes below 128, which are the program's own,

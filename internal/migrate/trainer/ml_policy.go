@@ -165,7 +165,7 @@ func (r *reader) resolveAutoProcesses(j *jobset.ReplicatedJob) {
 		return
 	}
 	if count := r.countCPUs(c); count != max(1, c.Resources.Limits.Cpu().Value()) {
-		r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved, r.setRequestedCPUs(count), "", "")
+		r.spec.AddNoteWithOutcome(source.Preserved, r.setRequestedCPUs(count), "", "")
 	}
 }
 
@@ -190,14 +190,6 @@ func (r *reader) nodeResources(c *corev1.Container) corev1.ResourceRequirements 
 		return own
 	}
 	return c.Resources
-}
-
-// nodeResourcesField returns the place of these resources in the manifest.
-func (r *reader) nodeResourcesField(j *jobset.ReplicatedJob) source.Field {
-	if field := r.spec.At("trainer", "resourcesPerNode"); field.Exists() {
-		return field
-	}
-	return j.Source.At("template", "spec", "template")
 }
 
 // launcherOperatorVars are variables of the launcher that Trainer overwrites. A TrainJob must not
@@ -302,7 +294,7 @@ func (r *reader) convertSlotsPerWorker(policy source.Field, launcher, worker *jo
 		c := cmp.Or(findContainer(j, containerNode), &corev1.Container{})
 		if gpus := gang.CountAccelerators(r.nodeResources(c)); gpus > 1 {
 			slots = int32(min(gpus, 1<<20)) // bounded by min
-			r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved,
+			r.spec.AddNoteWithOutcome(source.Preserved,
 				fmt.Sprintf("annotation %s: %d, the GPUs of a node, as in Trainer", gang.AnnotationSlotsPerWorker, gpus), "", "")
 		}
 	}

@@ -175,7 +175,9 @@ func (r *reader) findRuntime() bool {
 	}
 	tree, isBundled := r.lookUpRuntime(kind, name)
 	if tree == nil {
-		ref.Get("name").MarkInvalid(r.describeMissingRuntime(kind, name))
+		ref.Get("name").MarkInvalid(fmt.Sprintf("there is no such %s in the input, in the files of --runtimes and among the "+
+			"ClusterTrainingRuntimes of Trainer %s; write it to a file with kubectl get %s %s -o yaml, and pass the file with "+
+			"--runtimes", kind, bundledRuntimesVersion, strings.ToLower(kind), name))
 		return false
 	}
 	r.runtime = r.Root.Recorder().AddRoot(kind+"/"+name, tree)
@@ -192,19 +194,6 @@ func (r *reader) findRuntime() bool {
 	return true
 }
 
-// describeMissingRuntime describes where the reader looked for a runtime, and how to pass it.
-func (r *reader) describeMissingRuntime(kind, name string) string {
-	where := "the input, the files of --runtimes"
-	if kind == KindClusterTrainingRuntime {
-		where += " and the runtimes of Trainer " + bundledRuntimesVersion
-	} else {
-		where += fmt.Sprintf(" (namespace %q)", r.Object.Namespace())
-	}
-	return fmt.Sprintf("there is no such %s in %s; "+
-		"write it to a file with kubectl get %s %s -o yaml, and pass the file with --runtimes",
-		kind, where, strings.ToLower(kind), name)
-}
-
 // lookUpRuntime returns a runtime, and whether it is one of those that Trainer installs.
 func (r *reader) lookUpRuntime(kind, name string) (tree map[string]any, isBundled bool) {
 	if r.Context.FindRuntime != nil {
@@ -212,10 +201,11 @@ func (r *reader) lookUpRuntime(kind, name string) (tree map[string]any, isBundle
 			return tree, false
 		}
 	}
-	if kind != KindClusterTrainingRuntime {
+	text, err := bundledRuntimeFiles.ReadFile("runtimes/" + name + ".yaml")
+	if kind != KindClusterTrainingRuntime || err != nil || yaml.Unmarshal(text, &tree) != nil { // a test decodes all files
 		return nil, false
 	}
-	return readBundledRuntime(name), true
+	return tree, true
 }
 
 // volcanoQueueAnnotation names the queue of Volcano (volcano.sh/apis, QueueNameAnnotationKey).
@@ -246,16 +236,3 @@ const bundledRuntimesVersion = "2.3"
 
 //go:embed runtimes/*.yaml
 var bundledRuntimeFiles embed.FS
-
-// readBundledRuntime returns a runtime that Trainer installs as decoded JSON, or nil.
-func readBundledRuntime(name string) map[string]any {
-	text, err := bundledRuntimeFiles.ReadFile("runtimes/" + name + ".yaml")
-	if err != nil {
-		return nil
-	}
-	var tree map[string]any
-	if yaml.Unmarshal(text, &tree) != nil {
-		return nil // cannot happen: a test decodes all files
-	}
-	return tree
-}

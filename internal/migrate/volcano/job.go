@@ -12,7 +12,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/detection"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
@@ -77,6 +76,11 @@ func Read(o source.Object) (*ir.Gang, error) {
 	}
 	r.assignTasks(candidates)
 	r.gang.ConvertTTL(r.spec.Get("ttlSecondsAfterFinished"))
+	if state := r.Root.At("status", "state", "phase"); strings.HasPrefix(state.String(), "Abort") { // aborted or aborting
+		r.gang.JobSpec.Suspend = ptr.To(true)
+		state.AddNoteWithOutcome(source.Changed, "spec.suspend: true of each Job", "an aborted job does not run",
+			"set spec.suspend: false on each Job to start the gang")
+	}
 	if len(r.gang.Roles) == 0 {
 		if !r.spec.HasErrors() {
 			r.spec.Get("tasks").MarkRequired("no task has a role in " + r.framework.Name)
@@ -144,18 +148,7 @@ func (r *reader) chooseFramework() bool {
 		}
 		return true
 	}
-	detected, evidence := detection.FindFramework(r.Context.Frameworks, r.pods...)
-	name := detected.Name
-	if evidence == "" {
-		name = r.Context.Frameworks.Fallback().Name
-		r.spec.AddNote(fmt.Sprintf("the framework is %s, because no plugin or command belongs to a framework; every pod "+
-			"gets its rank and the addresses of all roles", name),
-			"for the variables of a framework, set --framework")
-		return r.setFramework(name)
-	}
-	r.spec.AddNote(fmt.Sprintf("the framework is %s, detected from %s", name, evidence),
-		"set --framework for another framework")
-	return r.setFramework(name)
+	return r.setFramework(ir.DetectFramework(r.Context.Frameworks, r.spec, r.pods...))
 }
 
 // setFramework sets the framework of the gang. It returns false if Rollcall does not support it.
@@ -251,15 +244,12 @@ func (r *reader) copySchedulingAnnotations() map[string]string {
 // convertNetworkPlugins converts the plugins for the network of the pods.
 func (r *reader) convertNetworkPlugins() {
 	if svc, ok := r.plugins["svc"]; ok {
-		svc.fieldOf("publish-not-ready-addresses").MarkPreserved("the Service of the gang always publishes them")
 		svc.field.AddNote("the Service of the gang replaces it, and publishes pods that are not ready", "")
-		svc.fieldOf("disable-network-policy").MarkPreserved("Rollcall creates no NetworkPolicy")
-		if svc.values["disable-network-policy"].text != "true" {
+		if svc.values["disable-network-policy"] != "true" {
 			svc.field.AddNote("Volcano created a NetworkPolicy that allowed only connections between pods of the job; "+
 				"Rollcall creates none",
 				fmt.Sprintf("apply a NetworkPolicy that selects %s: %s if you need it", gang.LabelGang, r.gang.Name))
 		}
-		svc.fieldOf("inject-hosts-env").MarkPreserved("the variables with the hosts")
 	}
 	ssh, ok := r.plugins["ssh"]
 	switch {
@@ -271,8 +261,5 @@ func (r *reader) convertNetworkPlugins() {
 	default:
 		ssh.field.AddNote("Rollcall sets up ssh with a new key pair, which ssh and sshd find by their configuration "+
 			"instead of in /root/.ssh", "")
-		for flag := range knownFlags["ssh"] {
-			ssh.fieldOf(flag).MarkLeftOut("the configuration of ssh and sshd defines the keys and the port for every user")
-		}
 	}
 }

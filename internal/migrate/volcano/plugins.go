@@ -1,7 +1,9 @@
 package volcano
 
 import (
+	"flag"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,7 +53,7 @@ func (r *reader) readPlugins() {
 		r.plugins["ssh"] = parsedFlags{field: r.plugins[pluginMPI].field}
 	}
 	if svc, ok := r.plugins["svc"]; ok {
-		r.hostsInEnv = svc.values["inject-hosts-env"].text != "false"
+		r.hostsInEnv = svc.values["inject-hosts-env"] != "false"
 	}
 }
 
@@ -61,18 +63,10 @@ func (r *reader) hasPlugin(name string) bool {
 	return ok
 }
 
-// parsedFlags are the flags of a plugin, by the rules of Go's package flag: a name has one or two
-// dashes, the value follows "=" or is the next argument, and the first argument that is not a known
-// flag ends the parsing.
+// parsedFlags are the flags of a plugin that the manifest sets.
 type parsedFlags struct {
 	field  source.Field
-	values map[string]flagValue
-}
-
-// flagValue is the value of a flag and its place.
-type flagValue struct {
-	text  string
-	field source.Field
+	values map[string]string
 }
 
 // knownFlags are the flags of each plugin (volcano, pkg/controllers/job/plugins, addFlags). A flag with
@@ -92,46 +86,37 @@ var knownFlags = map[string]map[string]bool{
 	"ray":            {},
 }
 
-// pluginVars are the variables that the plugin of a framework sets in all containers; only in the launcher if there is
-// one.
-var pluginVars = map[string][]string{
-	pluginPyTorch: {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"}, pluginTensorFlow: {"TF_CONFIG"},
-	pluginMPI: {mpiHostVar},
-}
-
-// parseFlags parses the arguments of a plugin. It records the arguments that Volcano ignores as
-// dropped.
+// parseFlags parses the arguments of a plugin with Go's package flag, as Volcano does. It records the arguments that
+// Volcano ignores as dropped.
 func parseFlags(plugin string, f source.Field) parsedFlags {
-	flags := parsedFlags{field: f, values: map[string]flagValue{}}
-	items := f.Items()
-	for i := 0; i < len(items); i++ {
-		item := items[i]
-		dashed, isFlag := strings.CutPrefix(item.String(), "-")
-		name, value, hasValue := strings.Cut(strings.TrimPrefix(dashed, "-"), "=")
-		isSwitch, ok := knownFlags[plugin][name]
-		if !ok || !isFlag {
-			for _, rest := range items[i:] {
-				rest.MarkDropped("the plugin has no such flag, so Volcano ignores the flag and all arguments after it",
-					"check the spelling")
-			}
-			return flags
+	flags := flag.NewFlagSet(plugin, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	for name, isSwitch := range knownFlags[plugin] {
+		if isSwitch {
+			flags.Bool(name, false, "")
+		} else {
+			flags.String(name, "", "")
 		}
-		switch {
-		case hasValue:
-		case isSwitch:
-			value = "true"
-		case i+1 < len(items):
-			i++
-			value = items[i].String()
-			items[i].MarkHandled() // the entry of its flag covers it
-		}
-		flags.values[name] = flagValue{value, item}
 	}
-	return flags
+	items, ignored := f.Items(), 0
+	if flags.Parse(f.Strings()) != nil {
+		ignored = 1 // the flag with the mistake
+	}
+	ignored += flags.NArg()
+	for i, item := range items {
+		switch {
+		case i >= len(items)-ignored:
+			item.MarkDropped("Volcano ignores the first wrong argument and all arguments after it", "check the spelling")
+		case plugin == "ssh":
+			item.MarkLeftOut("the configuration of ssh and sshd defines the keys and the port for every user")
+		default:
+			item.MarkPreserved("the roles, the port and the Service of the gang")
+		}
+	}
+	values := map[string]string{}
+	flags.Visit(func(set *flag.Flag) { values[set.Name] = set.Value.String() })
+	return parsedFlags{f, values}
 }
-
-// fieldOf returns the place of a flag. The field does not exist if the flag is absent.
-func (p parsedFlags) fieldOf(name string) source.Field { return p.values[name].field }
 
 // taskIndexVars are the variables of the plugin env.
 var taskIndexVars = []string{"VK_TASK_INDEX", "VC_TASK_INDEX"}

@@ -17,7 +17,7 @@ import (
 type lifecyclePolicy struct {
 	field  source.Field
 	action string
-	// events are empty for a policy with an exit code, which has no counterpart.
+	// events contain the exit code of a policy that has one instead of events.
 	events []string
 }
 
@@ -29,31 +29,22 @@ const (
 	eventTaskCompleted = "TaskCompleted"
 )
 
-// failureEvents are the events that restart or fail a gang, with their names in reports.
-var failureEvents = map[string]string{
-	eventPodFailed: "a failure", eventPodEvicted: "an eviction", eventAny: "a failure or an eviction",
-}
-
 // Actions with a meaning of their own.
 const (
-	actionRestartJob  = "RestartJob"
-	actionCompleteJob = "CompleteJob"
+	actionRestartJob   = "RestartJob"
+	actionTerminateJob = "TerminateJob"
+	actionCompleteJob  = "CompleteJob"
 )
 
-// gangEffect is the effect of an event on a gang.
-type gangEffect int
-
-const (
-	effectNone gangEffect = iota
-	effectRestart
-	effectFail
-)
+// The effects of an event on a gang. The text of an event without an effect is empty.
+const effectRestart, effectFail = "restart", "fail"
 
 // actionEffects are the effects of the actions (volcano.sh/apis, pkg/apis/bus/v1alpha1/actions.go) after a
 // failure. Completing a job after a failure fails the gang.
-var actionEffects = map[string]gangEffect{
+var actionEffects = map[string]string{
 	actionRestartJob: effectRestart, "RestartTask": effectRestart, "RestartPod": effectRestart,
-	"RestartPartition": effectRestart, "AbortJob": effectFail, "TerminateJob": effectFail, actionCompleteJob: effectFail,
+	"RestartPartition": effectRestart, "AbortJob": effectFail, actionTerminateJob: effectFail,
+	actionCompleteJob: effectFail,
 }
 
 // readPolicies returns the policies of a list. The caller records their outcomes.
@@ -64,6 +55,9 @@ func readPolicies(list source.Field) []lifecyclePolicy {
 		p := lifecyclePolicy{field: f, action: f.Get("action").String(), events: f.Get("events").Strings()}
 		if event := f.Get("event").String(); event != "" {
 			p.events = append(p.events, event)
+		}
+		if len(p.events) == 0 {
+			p.events = []string{"an exit code"}
 		}
 		policies = append(policies, p)
 	}
@@ -87,89 +81,67 @@ func (r *reader) convertPolicies() {
 	r.convertRestarts()
 	r.convertSuccess()
 	for _, p := range r.jobPolicies {
-		r.reportPolicy(p, "")
+		r.reportPolicy(p)
 	}
 	for _, t := range r.tasks {
 		for _, p := range t.policies {
-			r.reportPolicy(p, t.name)
+			r.reportPolicy(p)
 		}
 	}
 }
 
-// reportPolicy records the outcome of a policy. The task is empty for a policy of the job.
-func (r *reader) reportPolicy(p lifecyclePolicy, task string) {
+// reportPolicy records what the gang does instead of a policy.
+func (r *reader) reportPolicy(p lifecyclePolicy) {
 	for _, event := range p.events {
-		cause, isFailure := failureEvents[event]
+		isFailure := slices.Contains([]string{eventPodFailed, eventPodEvicted, eventAny}, event)
+		effect, to := r.effectOf(event)
 		switch {
-		case isFailure:
-			r.reportFailurePolicy(p, event, cause)
-			p.field.Get("timeout").MarkDropped("Rollcall reacts without a delay", "")
-		case event == eventTaskCompleted:
-			r.reportCompletionPolicy(p, task)
+		case event == eventTaskCompleted && p.action == actionCompleteJob:
+			r.reportCompletionPolicy(p.field)
+		case !isFailure:
+			p.field.MarkDropped(fmt.Sprintf("a gang has no counterpart of %s after %s", p.action, event),
+				fmt.Sprintf("see %s, %s and %s", gang.AnnotationNonRetriableExitCodes, gang.AnnotationStartTimeout,
+					gang.AnnotationSuccessPolicy))
+		case actionEffects[p.action] != effect:
+			p.field.MarkDropped("a gang has one rule for all tasks: "+to, fmt.Sprintf(
+				"set %s to the exit codes that must fail the gang, and %s: 0 if an eviction must",
+				gang.AnnotationNonRetriableExitCodes, gang.AnnotationMaxDisruptions))
+		case event != eventAny && (p.action == actionRestartJob || p.action == actionTerminateJob):
+			p.field.MarkPreserved(to)
 		default:
-			p.field.MarkDropped("a gang has no event "+event,
-				"limit the start with "+gang.AnnotationStartTimeout+" and the restarts with "+gang.AnnotationMaxRestarts)
+			p.field.MarkChanged(to, "a gang restarts or fails as a unit, and only after a failure or an eviction", "")
 		}
-		if event == eventAny {
-			p.field.AddNote("other events have no effect on a gang", "")
+		if isFailure {
+			p.field.Get("timeout").MarkDropped("Rollcall reacts without a delay", "")
 		}
-	}
-	if len(p.events) == 0 {
-		p.field.MarkDropped("a policy for an exit code has no counterpart",
-			"set "+gang.AnnotationNonRetriableExitCodes+" to the exit codes that must fail the gang")
 	}
 }
 
-// gangRestart is the place of a restart in the result.
-const gangRestart = "annotation " + gang.AnnotationRestartPolicy + ": gang, the default"
-
-// reportFailurePolicy records the outcome of a policy for an event of [failureEvents].
-func (r *reader) reportFailurePolicy(p lifecyclePolicy, event, cause string) {
-	to := "annotation " + gang.AnnotationRestartPolicy + ": never"
-	switch effect := actionEffects[p.action]; {
-	case p.action == actionRestartJob:
-		p.field.MarkPreserved(gangRestart + ": after " + cause + " all ranks restart")
-		return
-	case effect == effectRestart:
-		p.field.MarkChanged(gangRestart,
-			fmt.Sprintf("after %s all ranks restart, because the others cannot continue without the %s",
-				cause, strings.ToLower(strings.TrimPrefix(p.action, "Restart"))),
-			"set "+gang.AnnotationRestartPolicy+": pod to restart only the pod")
-		return
-	case effect == effectFail && r.gang.NeverRestarts():
-	case effect == effectFail && event == eventPodFailed &&
-		r.gang.RollcallAnnotations[gang.AnnotationNonRetriableExitCodes] != "":
-		to = "annotation " + gang.AnnotationNonRetriableExitCodes + ": " + cause + " fails the gang"
-	default:
-		p.field.MarkDropped("a gang has one rule for all tasks, and "+cause+" restarts it",
-			fmt.Sprintf("set %s to the exit codes that must fail the gang, and %s: 0 if an eviction must",
-				gang.AnnotationNonRetriableExitCodes, gang.AnnotationMaxDisruptions))
-		return
+// effectOf returns the effect of a failure or an eviction on the gang, and its place in the result.
+func (r *reader) effectOf(event string) (effect, to string) {
+	switch {
+	case r.gang.NeverRestarts():
+		return effectFail, "annotation " + gang.AnnotationRestartPolicy + ": never"
+	case event == eventPodFailed && r.gang.RollcallAnnotations[gang.AnnotationNonRetriableExitCodes] != "":
+		return effectFail, "annotation " + gang.AnnotationNonRetriableExitCodes
 	}
-	switch p.action {
-	case "AbortJob":
-		p.field.MarkChanged(to, "an aborted job can be resumed; a failed gang must be deleted and recreated", "")
-	case actionCompleteJob:
-		p.field.MarkChanged(to, "a failure fails the gang; Volcano marks the job complete", "")
-	default:
-		p.field.MarkPreserved(to)
-	}
+	return effectRestart, "annotation " + gang.AnnotationRestartPolicy + ": gang, the default: all ranks restart"
 }
 
 // convertRestarts determines which failures restart the gang. Volcano decides for each task, and a gang
 // restarts as a unit: it never restarts if no task does, and all exit codes fail it if the policies of all
 // tasks do. Without a policy, the kubelet restarts containers, and Volcano does not replace a failed pod.
 func (r *reader) convertRestarts() {
-	failures, anyRestart := make([]gangEffect, len(r.tasks)), false
+	failures, anyRestart := make([]string, len(r.tasks)), false
 	for i, t := range r.tasks {
 		failures[i] = actionEffects[r.actionForEvent(t, eventPodFailed)]
 		anyRestart = anyRestart || failures[i] == effectRestart ||
-			failures[i] == effectNone && r.gang.Roles[i].Template.Spec.RestartPolicy != corev1.RestartPolicyNever ||
+			failures[i] == "" && r.gang.Roles[i].Template.Spec.RestartPolicy != corev1.RestartPolicyNever ||
 			actionEffects[r.actionForEvent(t, eventPodEvicted)] == effectRestart
 	}
 	if !anyRestart {
 		r.gang.SetAnnotation(gang.AnnotationRestartPolicy, string(gang.RestartPolicyNever))
-	} else if !slices.ContainsFunc(failures, func(e gangEffect) bool { return e != effectFail }) {
+	} else if !slices.ContainsFunc(failures, func(e string) bool { return e != effectFail }) {
 		r.gang.SetAnnotation(gang.AnnotationNonRetriableExitCodes, "1-255")
 	}
 	for i := range r.tasks {
@@ -178,7 +150,7 @@ func (r *reader) convertRestarts() {
 		if !anyRestart || failures[i] == effectFail {
 			role.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 		}
-		r.reportRestartPolicy(role, failures[i] != effectNone, former)
+		r.reportRestartPolicy(role, failures[i] != "", former)
 	}
 	r.convertMaxRetry()
 }
@@ -186,29 +158,21 @@ func (r *reader) convertRestarts() {
 // reportRestartPolicy records the outcome of the restart policy of the pods, whose former value is
 // given. It is explicit that a policy applies to failures.
 func (r *reader) reportRestartPolicy(role *ir.Role, explicit bool, former corev1.RestartPolicy) {
-	const notReplaced = "without a policy Volcano does not replace a failed pod, and its peers block or fail; "
+	const notReplaced = "without a policy Volcano does not replace a failed pod, and its peers block or fail"
 	f, now := role.Source.At("spec", "restartPolicy"), role.Template.Spec.RestartPolicy
-	isStatefulSet := role.StatefulSet && r.gang.RoleJobReason(*role) == ""
+	_, to := r.effectOf(eventPodFailed)
 	switch {
-	case isStatefulSet && explicit && former == corev1.RestartPolicyAlways:
-	case isStatefulSet && explicit:
-		f.MarkChanged("Always", "it is the only value for a StatefulSet; the policies decide when a rank fails", "")
-	case former != corev1.RestartPolicyNever && now == corev1.RestartPolicyNever:
-		f.MarkChanged("Never", "the policies apply to failed pods, and a pod whose containers restart does not fail", "")
-	case explicit && former == corev1.RestartPolicyAlways:
-		f.MarkChanged("OnFailure", "a rank that succeeds is not restarted", "")
+	case explicit && former == now && former != corev1.RestartPolicyAlways && !role.StatefulSet:
 	case explicit:
-	case now != corev1.RestartPolicyNever:
-		f.MarkChanged(gangRestart,
-			"the kubelet restarts only the failed container, and its peers block or fail; Rollcall restarts all ranks together",
+		f.MarkChanged(to, "the policies determine when a rank restarts", "")
+	case former != corev1.RestartPolicyNever:
+		f.MarkChanged(to, "the kubelet restarts only the failed container, and its peers block or fail",
 			"set "+gang.AnnotationRestartPolicy+": pod for the previous behavior")
 	case r.gang.NeverRestarts():
-		f.MarkChanged("annotation "+gang.AnnotationRestartPolicy+": never",
-			notReplaced+"Rollcall fails the gang at once, also after an eviction",
+		f.MarkChanged(to, notReplaced+"; Rollcall fails the gang at once, also after an eviction",
 			"remove the annotation to restart all ranks together")
 	default:
-		f.MarkChanged(gangRestart,
-			notReplaced+"Rollcall restarts all ranks together, as after the failures with a policy", "")
+		f.MarkChanged(to, notReplaced, "")
 	}
 }
 
@@ -238,7 +202,8 @@ func (r *reader) convertSuccess() {
 		return
 	}
 	// All ranks determine completion, except for the workers of a launcher, which never finish.
-	if !r.isSingleWorkload() && !r.framework.HasLauncher && r.hasCompletionRole() {
+	if !r.isSingleWorkload() && !r.framework.HasLauncher &&
+		slices.ContainsFunc(r.gang.Roles, func(role ir.Role) bool { return r.determinesCompletion(role.Name) }) {
 		r.gang.SetAnnotation(gang.AnnotationSuccessPolicy, gang.SuccessPolicyAll)
 	}
 }
@@ -260,11 +225,6 @@ func (r *reader) determinesCompletion(role string) bool {
 	return frameworkRole.DeterminesCompletion
 }
 
-// hasCompletionRole reports whether the gang has a role for which determinesCompletion is true.
-func (r *reader) hasCompletionRole() bool {
-	return slices.ContainsFunc(r.gang.Roles, func(role ir.Role) bool { return r.determinesCompletion(role.Name) })
-}
-
 // selectCompletionRole returns the role that determines completion: the framework's, or the one with
 // rank 0.
 func (r *reader) selectCompletionRole(roles []string) string {
@@ -276,21 +236,12 @@ func (r *reader) setCompletionRole(name string) {
 	if r.gang.Roles[0].Name != name {
 		r.gang.Homogeneous = false // in one workload, only rank 0 can determine completion
 	}
-	var finishing []string
-	for i, role := range r.gang.Roles {
-		if role.Name == name {
-			r.gang.Roles[i].StatefulSet = false // a StatefulSet does not complete
-		}
-		if frameworkRole, _ := r.framework.FindRole(role.Name); !frameworkRole.LongRunning {
-			finishing = append(finishing, role.Name)
-		}
-	}
-	isOnlyFinishingRole := slices.Equal(finishing, []string{name}) && !r.hasCompletionRole()
+	r.gang.FindRole(name).StatefulSet = false // a StatefulSet does not complete
 	switch {
 	case len(r.gang.Roles) == 1 || r.determinesCompletion(name) && !r.isSingleWorkload():
 	case r.isSingleWorkload():
 		r.gang.SetAnnotation(gang.AnnotationSuccessPolicy, gang.SuccessPolicyRank0)
-	case !isOnlyFinishingRole:
+	default:
 		r.gang.SetAnnotation(gang.AnnotationSuccessPolicy, name)
 	}
 }
@@ -302,25 +253,21 @@ func (r *reader) isSingleWorkload() bool {
 	return first == last
 }
 
-// reportCompletionPolicy records the outcome of a policy for the completion of a task, or of every
-// task if the task is empty.
-func (r *reader) reportCompletionPolicy(p lifecyclePolicy, task string) {
-	completing := r.listCompletingRoles()
-	if p.action != actionCompleteJob || len(completing) == 0 {
-		p.field.MarkDropped("only one policy with the action CompleteJob can complete the gang", "")
+// reportCompletionPolicy records the outcome of a policy that completes the job when a task completes.
+func (r *reader) reportCompletionPolicy(f source.Field) {
+	roles := r.listCompletingRoles()
+	if len(roles) == 0 {
+		f.MarkDropped("the task has no role in the gang", "")
 		return
 	}
-	name := r.selectCompletionRole(completing)
-	to := fmt.Sprintf("the completion of %s completes the gang", name)
+	to := fmt.Sprintf("the completion of %s completes the gang", r.selectCompletionRole(roles))
 	if policy := r.gang.RollcallAnnotations[gang.AnnotationSuccessPolicy]; policy != "" {
-		to = fmt.Sprintf("annotation %s: %s", gang.AnnotationSuccessPolicy, policy)
+		to = "annotation " + gang.AnnotationSuccessPolicy + ": " + policy
 	}
-	if len(completing) == 1 || slices.ContainsFunc(r.gang.Roles, func(role ir.Role) bool {
-		return role.Name == name && role.SourceNames.Role == task
-	}) {
-		p.field.MarkPreserved(to)
+	if len(roles) == 1 {
+		f.MarkPreserved(to)
 		return
 	}
-	p.field.MarkChanged(to, fmt.Sprintf("in Volcano each of %s completes the job, and only one role completes a gang",
-		strings.Join(completing, ", ")), "name another role with "+gang.AnnotationSuccessPolicy)
+	f.MarkChanged(to, "only one role completes a gang; Volcano completes the job with each of "+strings.Join(roles, ", "),
+		"name another role with "+gang.AnnotationSuccessPolicy)
 }

@@ -79,7 +79,7 @@ func convertTaskFields(c *candidate) {
 		retries.MarkHandled()
 	}
 	for _, f := range []source.Field{numa, retries, c.field.Get("partitionPolicy")} {
-		f.MarkDropped("a gang is restarted as a unit, and has no setting of a task", "see "+gang.AnnotationMaxRestarts)
+		f.MarkDropped("a gang restarts as a unit, and has no such setting of a task", "")
 	}
 }
 
@@ -183,17 +183,10 @@ func (r *reader) rolesFromPlugin() map[string]string {
 		if flag == gang.RoleLauncher {
 			flag = roleMaster
 		}
-		roles[cmp.Or(flags.values[flag].text, flag)] = role.Name
-		flags.fieldOf(flag).MarkPreserved(fmt.Sprintf("label %s: %s", gang.LabelRole, role.Name))
+		roles[cmp.Or(flags.values[flag], flag)] = role.Name
 	}
-	if port, n := flags.fieldOf("port"), flags.values["port"].text; r.framework.HasLauncher {
-		port.MarkLeftOut(fmt.Sprintf("sshd listens on port %d, and ssh is configured for it", r.framework.DefaultSSHPort()))
-	} else if n != "" {
-		r.gang.SetAnnotation(gang.AnnotationPort, n)
-		port.MarkPreserved("annotation " + gang.AnnotationPort)
-	}
-	for _, flag := range []string{"wait-master-enabled", "wait-master-timeout", "wait-master-image"} {
-		flags.fieldOf(flag).MarkLeftOut("torch waits for the master in its rendezvous")
+	if port := flags.values["port"]; port != "" && !r.framework.HasLauncher { // sshd has the port of the gang
+		r.gang.SetAnnotation(gang.AnnotationPort, port)
 	}
 	return roles
 }
@@ -224,9 +217,6 @@ func (r *reader) convertTemplates() {
 		spec := &role.Template.Spec
 		r.removePodNames(role)
 		ir.ReportJoinedPods(r.framework, spec, role.Source, r.gang.PodCount())
-		for _, c := range ir.ListContainers(spec) {
-			ir.RemoveOverwrittenVars(c, r.listPluginVars(role.Name), role.FindEnvField)
-		}
 		injection := r.gang.Inject(r.Context, role)
 		r.gang.RollcallAnnotations = ir.MergeMaps(injection.Settings, r.gang.RollcallAnnotations)
 		role.RemoveInjectedVars(injection, injection.TrainingContainers...)
@@ -263,24 +253,6 @@ func (r *reader) removePodNames(role *ir.Role) {
 		}
 	}
 	spec.Hostname, spec.Subdomain = "", ""
-}
-
-// listPluginVars returns the variables that the plugins set in the pods of a role. They overwrite those
-// of the user.
-func (r *reader) listPluginVars(role string) []string {
-	var names []string
-	if r.hasPlugin("env") {
-		names = append(names, taskIndexVars...)
-	}
-	if r.hostsInEnv {
-		for _, t := range r.tasks {
-			names = append(names, hostsVarName(t.name), numVarName(t.name))
-		}
-	}
-	if r.hasPlugin(r.framework.Name) && (!r.framework.HasLauncher || role == gang.RoleLauncher) {
-		names = append(names, pluginVars[r.framework.Name]...)
-	}
-	return names
 }
 
 // forEachTemplate calls visit for the templates of all roles.

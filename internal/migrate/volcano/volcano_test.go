@@ -242,7 +242,7 @@ func TestSuccess(t *testing.T) {
 		{
 			name: "workers with parameter servers, which never finish", framework: "tensorflow",
 			spec: "tasks: [" + task("ps", "1", "") + "," + task("worker", "2", completes) + "]",
-			want: map[string]string{"StatefulSet train-ps": "", "Job train-worker": ""},
+			want: map[string]string{"StatefulSet train-ps": "worker", "Job train-worker": "worker"},
 		},
 		{
 			name: "parameter servers that determine completion", framework: "tensorflow",
