@@ -112,8 +112,9 @@ var removeTrackingFinalizer = client.RawPatch(types.StrategicMergePatchType,
 // Pods are untracked after the phase Restarting or Failed was written to the primary member. An untracked pod may
 // disappear at once, and its failure would be forgotten if the write were rejected. In the phase Failed, the Job must
 // fail (see failJob). If it completed first, it would report a success that never happened. Pods that somebody deletes
-// while the gang restarts matter only for rules of a successPolicy. A patch that failed or was rejected is
-// repeated in the next pass of the same manager: a pod on a lost node exits when the node returns.
+// while the gang restarts matter for rules of a successPolicy, and if they are all pods of the Job. A patch that
+// failed or was rejected is repeated in the next pass of the same manager: a pod on a lost node exits when the node
+// returns.
 //
 // While a user suspends one of several members, the others run on, and the disruption of a pod is not a failure. Such
 // pods are untracked when they are observed, and their Job replaces them.

@@ -135,8 +135,8 @@ func (w WorkloadEvidence) hasFormerPods(t time.Time) bool {
 // findPodsToUntrack returns the pods that their Job must not count; nil for a StatefulSet. They are being deleted, and
 // the Job has not counted them. The caller makes sure that somebody else than Rollcall and the Job controller deletes
 // the pods: the latter untracks the pods that it deletes. So many of them are returned that the Job cannot complete,
-// even if all other pods exit with code 0. While a gang restarts, not all indexes can succeed any more, but those of a
-// rule can.
+// even if all other pods exit with code 0. While a gang restarts, a pod of the Job was untracked before, unless all of
+// them are deleted only now.
 func findPodsToUntrack(w gang.Workload, pods []corev1.Pod, isRestarting bool) []*corev1.Pod {
 	if w.Job == nil {
 		return nil
@@ -152,7 +152,7 @@ func findPodsToUntrack(w gang.Workload, pods []corev1.Pod, isRestarting bool) []
 	if policy := w.Job.Spec.SuccessPolicy; policy != nil {
 		rules = policy.Rules
 	}
-	if !isRestarting {
+	if !isRestarting || canAllSucceed(w, pods) {
 		rules = append(slices.Clone(rules), batchv1.SuccessPolicyRule{}) // success of all indexes completes any Job
 	}
 	for _, rule := range rules {
@@ -171,6 +171,17 @@ func findPodsToUntrack(w gang.Workload, pods []corev1.Pod, isRestarting bool) []
 		}
 	}
 	return out
+}
+
+// canAllSucceed reports whether a Job has counted each index as succeeded, or can still count a pod of the index.
+func canAllSucceed(w gang.Workload, pods []corev1.Pod) bool {
+	indexes := sets.New(parseIndexes(w.Job.Status.CompletedIndexes, w.Ranks())...)
+	for i := range pods {
+		if IsTracked(&pods[i]) && pods[i].Status.Phase != corev1.PodFailed {
+			indexes.Insert(gang.PodIndex(&pods[i]))
+		}
+	}
+	return indexes.Len() >= int(w.Ranks())
 }
 
 // isIgnored reports whether a Job does not count a failed pod, because the first rule of its podFailurePolicy that

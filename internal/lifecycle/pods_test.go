@@ -130,11 +130,13 @@ func TestFindPodsToUntrack(t *testing.T) {
 		rules        []batchv1.SuccessPolicyRule
 		isLive       bool // no pod is drained
 		isRestarting bool
+		completed    string
 		want         []int32
 	}{
 		"a Job without a policy completes with all indexes":       {want: []int32{2}},
 		"pods that run or that the Job has counted stay":          {isLive: true},
 		"a gang restarts, and not all ranks can succeed any more": {isRestarting: true},
+		"a gang restarts, and all ranks were drained only now":    {isRestarting: true, completed: "1", want: []int32{2}},
 		"a gang restarts, and a rule needs one index": {
 			isRestarting: true, rules: rule(ptr.To("3"), nil), want: []int32{3},
 		},
@@ -148,7 +150,10 @@ func TestFindPodsToUntrack(t *testing.T) {
 		"a rule names indexes beyond the size, and needs them": {rules: rule(ptr.To("4-9"), nil), want: []int32{4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			job := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](5)}}
+			job := &batchv1.Job{
+				Spec:   batchv1.JobSpec{Parallelism: ptr.To[int32](5)},
+				Status: batchv1.JobStatus{CompletedIndexes: c.completed},
+			}
 			if c.rules != nil {
 				job.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: c.rules}
 			}
