@@ -37,9 +37,7 @@ func testStallReported(t *testing.T, m *manager, ns string) {
 					Type: condition, Status: status, Reason: "Test", LastTransitionTime: since,
 				})
 			}
-			if _, err := m.Client.CoreV1().Pods(ns).UpdateStatus(t.Context(), &p, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			r.patchPodStatus(p) // the scheduler and the Job controller write to the pod too
 		}
 	}
 	waitForStatus := func(reason gang.Reason, message string) {
