@@ -149,10 +149,20 @@ func (o *migrateOptions) writeResult(
 			return err
 		}
 	}
-	if o.summary {
-		return summarize(input, reports).print(cmd.OutOrStdout(), o.output)
+	kept := o.reportKeptNames(input, output)
+	if !o.summary {
+		return o.writeReports(cmd.ErrOrStderr(), slices.Concat(reports, kept))
 	}
-	return o.writeReports(cmd.ErrOrStderr(), slices.Concat(reports, o.reportKeptNames(input, output)))
+	s := summarize(input, reports)
+	for _, r := range kept {
+		s.KeptNames = append(s.KeptNames, r.Object)
+	}
+	if o.output != outputJSON {
+		if err := o.writeReports(cmd.ErrOrStderr(), kept); err != nil {
+			return err
+		}
+	}
+	return s.print(cmd.OutOrStdout(), o.output)
 }
 
 // checkUnmigrated prints a note if no object was migrated. With --require, it returns an error

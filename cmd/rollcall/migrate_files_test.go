@@ -234,18 +234,21 @@ func TestMigrateKeptNames(t *testing.T) {
 	for i := range 7 {
 		stdin += fmt.Sprintf("---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: c%d, namespace: a}\n", i)
 	}
-	args := []string{"migrate", "-f", "-"}
-	if _, stderr, err := runCommand(t, stdin, args...); err != nil || strings.Contains(stderr, keptNameNote) {
-		t.Errorf("error %v, unexpected note:\n%s", err, stderr)
-	}
-	args = append(args, "--name-suffix=-new")
-	_, stderr, err := runCommand(t, stdin, args...)
-	if err != nil || strings.Count(stderr, keptNameNote) != 7 {
-		t.Errorf("error %v, want the note for each ConfigMap:\n%s", err, stderr)
-	}
-	_, stderr, err = runCommand(t, stdin, append(args, "-o", "json")...)
-	if err != nil || !strings.Contains(stderr, `"ConfigMap a/c6"`) || strings.Contains(stderr, "PyTorchJob a") {
-		t.Errorf("-o json: error %v, want the last ConfigMap:\n%s", err, stderr)
+	for _, args := range [][]string{{}, {"--summary"}} {
+		args = append([]string{"migrate", "-f", "-"}, args...)
+		if _, stderr, err := runCommand(t, stdin, args...); err != nil || strings.Contains(stderr, keptNameNote) {
+			t.Errorf("%q: error %v, unexpected note:\n%s", args, err, stderr)
+		}
+		args = append(args, "--name-suffix=-new")
+		_, stderr, err := runCommand(t, stdin, args...)
+		if err != nil || strings.Count(stderr, keptNameNote) != 7 {
+			t.Errorf("%q: error %v, want the note for each ConfigMap:\n%s", args, err, stderr)
+		}
+		stdout, stderr, err := runCommand(t, stdin, append(args, "-o", "json")...)
+		out := stdout + stderr
+		if err != nil || !strings.Contains(out, `"ConfigMap a/c6"`) || strings.Contains(out, "PyTorchJob a") {
+			t.Errorf("%q -o json: error %v, want the last ConfigMap:\n%s", args, err, out)
+		}
 	}
 }
 

@@ -24,6 +24,8 @@ type migrationSummary struct {
 	Reasons []reasonCount `json:"reasons"`
 	// Objects are those that need work, in the order of the report.
 	Objects []objectOutcome `json:"objects,omitempty"`
+	// KeptNames are the objects of the output that --name-suffix does not rename.
+	KeptNames []string `json:"keptNames,omitempty"`
 }
 
 // objectOutcome is an object with an outcome other than clean and unchanged.
@@ -137,10 +139,18 @@ func outcomeOf(r migrate.Report) string {
 
 // add counts an object.
 func (k *kindSummary) add(outcome string) {
-	*map[string]*int{
-		outcomeClean: &k.Clean, outcomeAction: &k.Action, outcomeDropped: &k.Dropped,
-		outcomeNotMigrated: &k.NotMigrated, outcomeUnchanged: &k.Unchanged,
-	}[outcome]++
+	switch outcome {
+	case outcomeClean:
+		k.Clean++
+	case outcomeAction:
+		k.Action++
+	case outcomeDropped:
+		k.Dropped++
+	case outcomeNotMigrated:
+		k.NotMigrated++
+	case outcomeUnchanged:
+		k.Unchanged++
+	}
 }
 
 // countOutcome counts an object in the row of the given name.

@@ -17,7 +17,7 @@ import (
 type lifecyclePolicy struct {
 	field  source.Field
 	action string
-	// events contain the exit code of a policy that has one instead of events.
+	// events are empty for a policy with an exit code, which has no counterpart.
 	events []string
 }
 
@@ -55,9 +55,6 @@ func readPolicies(list source.Field) []lifecyclePolicy {
 		p := lifecyclePolicy{field: f, action: f.Get("action").String(), events: f.Get("events").Strings()}
 		if event := f.Get("event").String(); event != "" {
 			p.events = append(p.events, event)
-		}
-		if len(p.events) == 0 {
-			p.events = []string{"an exit code"}
 		}
 		policies = append(policies, p)
 	}
@@ -114,6 +111,10 @@ func (r *reader) reportPolicy(p lifecyclePolicy) {
 		if isFailure {
 			p.field.Get("timeout").MarkDropped("Rollcall reacts without a delay", "")
 		}
+	}
+	if len(p.events) == 0 {
+		p.field.MarkDropped("a policy for an exit code has no counterpart",
+			"set "+gang.AnnotationNonRetriableExitCodes+" to the exit codes that must fail the gang")
 	}
 }
 
