@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -181,11 +180,7 @@ func (o *report) runLife(ctx context.Context, t *testing.T, r *runner, l life, n
 	o.lives++
 	o.restarts += restarts
 	for _, i := range l.Incidents {
-		name := string(i.Cause)
-		if i.Cause == programExit {
-			name = fmt.Sprintf("%s %d", name, i.ExitCode)
-		}
-		o.incidents[name]++
+		o.incidents[i.name()]++
 	}
 	if err != nil {
 		o.failures[number] = err

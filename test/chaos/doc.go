@@ -3,11 +3,11 @@
 //
 // # The idea
 //
-// A life is one gang from its creation to its deletion, with a list of incidents in between: pods are
-// deleted or evicted, programs exit or hang, devices become unhealthy, nodes disappear. Real nodes are killed, cut
-// from the network, stopped, drained and slow. Meanwhile, processes of Rollcall are killed and the API server
-// restarts. A pure model predicts the outcome of each life from its incidents. The model knows the
-// documentation, and nothing about the code of Rollcall. The seed determines all lives and all incidents. It
+// A life is one gang from its creation to its deletion, with a list of incidents in between: pods are deleted or
+// evicted, programs exit or hang, devices become unhealthy, preflight checks fail, nodes disappear. Real nodes
+// are killed, cut from the network, stopped, drained and slow. Meanwhile, processes of Rollcall are killed and
+// the API server restarts. A pure model predicts the outcome of each life from its incidents. The model knows
+// the documentation, and nothing about the code of Rollcall. The seed determines all lives and all incidents. It
 // does not determine the exact times, because real controllers run.
 //
 // # Invariants
@@ -36,8 +36,8 @@
 //
 // # Limits
 //
-// A test cannot exit a program on a simulated node, so it reports the exit as a kubelet does, and also an unhealthy
-// device. A simulated node is lost by deleting its Node, as a cloud provider does. Programs hang only on real nodes,
+// A test cannot exit a program or a preflight check on a simulated node, so it reports the exit as a kubelet does, and
+// also an unhealthy device. A simulated node is lost by deleting its Node, as a cloud provider does. Programs hang only on real nodes,
 // where a kubelet runs the probe.
 //
 // The first real node runs the control plane and Rollcall, so it does not fail. While a fault ends the attempts of

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"rollcall.training/gang"
 )
 
 // kind is the kind of the workloads of a gang.
@@ -29,6 +31,8 @@ const (
 	programHang cause = "hang"
 	// deviceFault makes the device of a pod on a simulated node unhealthy.
 	deviceFault cause = "unhealthy device"
+	// preflightFailure makes the preflight check of a pod on a simulated node exit.
+	preflightFailure cause = "failed preflight check"
 	// nodeLoss deletes a simulated node.
 	nodeLoss cause = "node loss"
 	// The faults of real nodes (test/cluster/node_faults.go).
@@ -52,7 +56,7 @@ type nodeFaults struct {
 }
 
 var (
-	simulatedFaults = nodeFaults{causes: []cause{nodeLoss}, podCauses: []cause{deviceFault}, odds: 12}
+	simulatedFaults = nodeFaults{causes: []cause{nodeLoss}, podCauses: []cause{deviceFault, preflightFailure}, odds: 12}
 	realFaults      = nodeFaults{
 		causes: []cause{nodeKill, nodeCut, nodeStop, nodeDrain, nodeSlow}, podCauses: []cause{programHang},
 		odds: 6, shared: true,
@@ -65,7 +69,7 @@ const minFault, maxFault = 10 * time.Second, 50 * time.Second
 // incident happens to some ranks of one attempt at the same time.
 type incident struct {
 	Cause cause
-	// ExitCode is the exit code of programExit.
+	// ExitCode is the exit code of programExit and preflightFailure.
 	ExitCode int32
 	// Ranks are the ranks that are hit, in ascending order.
 	Ranks []int32
@@ -77,10 +81,7 @@ type incident struct {
 }
 
 func (i incident) String() string {
-	out := string(i.Cause)
-	if i.Cause == programExit {
-		out += fmt.Sprintf(" %d", i.ExitCode)
-	}
+	out := i.name()
 	if i.Early {
 		out = "early " + out
 	}
@@ -88,6 +89,14 @@ func (i incident) String() string {
 		out += fmt.Sprintf(" for %d s", int(i.Duration.Seconds()))
 	}
 	return fmt.Sprintf("%s of ranks %v", out, i.Ranks)
+}
+
+// name returns the cause and the exit code, if there is one.
+func (i incident) name() string {
+	if i.Cause == programExit || i.Cause == preflightFailure {
+		return fmt.Sprintf("%s %d", i.Cause, i.ExitCode)
+	}
+	return string(i.Cause)
 }
 
 // isNodeFault reports whether the incident hits all pods of the node of its rank.
@@ -172,6 +181,8 @@ func newIncident(random *rand.Rand, m *model, faults nodeFaults) incident {
 		if count == 0 {
 			i.ExitCode, count = 1, 1
 		}
+	case preflightFailure:
+		i.ExitCode = pick[int32](random, gang.PreflightNodeFailed, gang.PreflightNodeFailed, gang.PreflightFatal)
 	case nodeLoss:
 		count = 1
 	case nodeKill, nodeCut, nodeStop, nodeDrain, nodeSlow:

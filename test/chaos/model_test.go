@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -41,7 +42,8 @@ func (m *model) apply(i incident) {
 		return
 	}
 	isDisruption := i.Cause != programExit && i.Cause != programHang
-	if m.anyJobComplete() || !isDisruption && m.restarts >= m.life.MaxRestarts {
+	isFatal := i.Cause == preflightFailure && i.ExitCode == gang.PreflightFatal
+	if m.anyJobComplete() || isFatal || !isDisruption && m.restarts >= m.life.MaxRestarts {
 		m.phase = lifecycle.Failed // Kubernetes never restarts a complete Job
 		return
 	}
@@ -117,6 +119,19 @@ func TestModel(t *testing.T) {
 		},
 		"a gang with a complete Job cannot restart": {
 			life:      life{Kind: twoJobs, Ranks: 3, MaxRestarts: 3, Incidents: []incident{success(0), failure}},
+			wantPhase: lifecycle.Failed,
+		},
+		"a failed preflight check costs no restart": {
+			life: life{Kind: oneJob, Ranks: 2, Incidents: []incident{
+				{Cause: preflightFailure, Ranks: []int32{0}, ExitCode: gang.PreflightNodeFailed}, success(0, 1),
+			}},
+			wantPhase:    lifecycle.Succeeded,
+			wantRestarts: 1,
+		},
+		"a preflight check that no node passes fails the gang": {
+			life: life{Kind: oneJob, Ranks: 2, MaxRestarts: 3, Incidents: []incident{
+				{Cause: preflightFailure, Ranks: []int32{0}, ExitCode: gang.PreflightFatal},
+			}},
 			wantPhase: lifecycle.Failed,
 		},
 		"a slow node costs no attempt": {

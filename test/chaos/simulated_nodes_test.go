@@ -22,9 +22,11 @@ const lifeKey = "test.rollcall.training/life"
 // gpu is the resource whose devices become unhealthy.
 const gpu corev1.ResourceName = "example.com/gpu"
 
-// simulatedNodes are the nodes of kwok. A life that loses a node or a device has nodes of its own, one for each rank
-// and one more.
+// simulatedNodes are the nodes of kwok. A life that may need another node has nodes of its own, one for each rank, one
+// for each incident, and one more.
 type simulatedNodes struct{ client kubernetes.Interface }
+
+func (l life) needsNodes() bool { return l.has(nodeLoss, deviceFault, preflightFailure) }
 
 func (s simulatedNodes) newPodSpec(l life, namespace string) corev1.PodSpec {
 	spec := corev1.PodSpec{
@@ -34,7 +36,10 @@ func (s simulatedNodes) newPodSpec(l life, namespace string) corev1.PodSpec {
 	if l.has(deviceFault) {
 		spec.Containers[0].Resources.Limits = corev1.ResourceList{gpu: resource.MustParse("1")}
 	}
-	if l.has(nodeLoss, deviceFault) {
+	if l.has(preflightFailure) {
+		spec.InitContainers = []corev1.Container{{Name: checkName, Image: "example.com/check:1"}}
+	}
+	if l.needsNodes() {
 		spec.NodeSelector = map[string]string{lifeKey: namespace}
 		spec.Tolerations = []corev1.Toleration{{Key: lifeKey, Operator: corev1.TolerationOpExists}}
 		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -48,14 +53,14 @@ func (s simulatedNodes) newPodSpec(l life, namespace string) corev1.PodSpec {
 }
 
 func (s simulatedNodes) prepare(ctx context.Context, l life, namespace string) error {
-	if !l.has(nodeLoss, deviceFault) {
+	if !l.needsNodes() {
 		return nil
 	}
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("8Gi"),
 		corev1.ResourcePods: resource.MustParse("20"), gpu: resource.MustParse("8"),
 	}
-	for i := range l.Ranks + 1 + int32(len(l.Incidents)) { // each loss removes one
+	for i := range l.Ranks + 1 + int32(len(l.Incidents)) { // each incident can cost one
 		name := fmt.Sprintf("%s-%d", namespace, i)
 		err := retry(ctx, func() error {
 			_, err := s.client.CoreV1().Nodes().Create(ctx, &corev1.Node{
@@ -77,9 +82,18 @@ func (s simulatedNodes) prepare(ctx context.Context, l life, namespace string) e
 }
 
 func (s simulatedNodes) hit(ctx context.Context, l life, pod corev1.Pod, i incident) error {
-	status := newDeviceStatus(pod)
-	if i.Cause == programExit {
-		status = newExitStatus(pod, i.ExitCode, !isJobPod(pod) || l.RestartsInPlace && i.ExitCode != 0)
+	status := pod.Status.DeepCopy()
+	switch i.Cause {
+	case deviceFault:
+		failDevice(status)
+	case preflightFailure: // the training container did not start
+		status.ContainerStatuses[0].State = corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"},
+		}
+		exitContainer(status, &status.InitContainerStatuses[0], i.ExitCode, !isJobPod(pod))
+	case programExit:
+		isRestarted := !isJobPod(pod) || l.RestartsInPlace && i.ExitCode != 0
+		exitContainer(status, &status.ContainerStatuses[0], i.ExitCode, isRestarted)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
@@ -90,19 +104,16 @@ func (s simulatedNodes) hit(ctx context.Context, l life, pod corev1.Pod, i incid
 	return err
 }
 
-// newDeviceStatus returns the status of a pod whose device is unhealthy, as a kubelet reports it.
-func newDeviceStatus(pod corev1.Pod) corev1.PodStatus {
-	status := *pod.Status.DeepCopy()
+// failDevice reports that the device of a pod is unhealthy, as a kubelet does.
+func failDevice(status *corev1.PodStatus) {
 	status.ContainerStatuses[0].AllocatedResourcesStatus = []corev1.ResourceStatus{{
 		Name:      gpu,
 		Resources: []corev1.ResourceHealth{{ResourceID: "gpu-0", Health: corev1.ResourceHealthStatusUnhealthy}},
 	}}
-	return status
 }
 
-// newExitStatus returns the status of a pod after its container exited, as a kubelet reports it.
-func newExitStatus(pod corev1.Pod, code int32, restarted bool) corev1.PodStatus {
-	status := *pod.Status.DeepCopy()
+// exitContainer reports the exit of a container of a pod, as a kubelet does that restarts the container or not.
+func exitContainer(status *corev1.PodStatus, container *corev1.ContainerStatus, code int32, isRestarted bool) {
 	now := metav1.Now()
 	exited := &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error", FinishedAt: now}
 	switch code {
@@ -111,11 +122,10 @@ func newExitStatus(pod corev1.Pod, code int32, restarted bool) corev1.PodStatus 
 	case 137:
 		exited.Reason = "OOMKilled"
 	}
-	container := &status.ContainerStatuses[0]
-	if restarted {
+	if isRestarted {
 		container.LastTerminationState.Terminated = exited
 		container.RestartCount++
-		return status
+		return
 	}
 	container.State, container.Ready = corev1.ContainerState{Terminated: exited}, false
 	status.Phase = corev1.PodFailed
@@ -127,7 +137,6 @@ func newExitStatus(pod corev1.Pod, code int32, restarted bool) corev1.PodStatus 
 			c.Status, c.LastTransitionTime = corev1.ConditionFalse, now
 		}
 	}
-	return status
 }
 
 // fail deletes the node of a pod, as a cloud provider does.

@@ -36,6 +36,9 @@ func newWorkloads(l life, pod corev1.PodSpec) []gang.Workload {
 	}
 }
 
+// checkName is the name of the init container that checks the node.
+const checkName = "check"
+
 // progressFile is the file that a program writes while it makes progress.
 const progressFile = "/tmp/progress"
 
@@ -52,6 +55,9 @@ func newMetadata(l life, name string) metav1.ObjectMeta {
 		m.Annotations[gang.AnnotationProgressFile] = progressFile
 		m.Annotations[gang.AnnotationStallTimeout] = "30s"
 		m.Annotations[gang.AnnotationStallAction] = string(gang.StallRestart)
+	}
+	if l.has(preflightFailure) {
+		m.Annotations[gang.AnnotationPreflight] = checkName
 	}
 	return m
 }

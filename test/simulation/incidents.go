@@ -114,30 +114,60 @@ func (s *simulation) ranksFrom(pod *corev1.Pod, first, n int) bool {
 	return false
 }
 
+// disruption is one cause that ends pods one after the other, as a drain does.
+type disruption struct {
+	pods []*corev1.Pod
+	// reason is that of an eviction; empty if somebody deletes the pods.
+	reason string
+	// isCounted is true after a pod was hit, and isExcused after nothing may show that one was.
+	isCounted, isExcused bool
+}
+
 // disrupt evicts pods, or deletes them without a reason. It counts one disruption if it hits any.
 func (s *simulation) disrupt(selected func(*corev1.Pod) bool, reason string) {
-	hits, isRecorded := false, true
+	d := &disruption{reason: reason}
 	for _, o := range s.api.list(podKind) {
-		pod := o.(*corev1.Pod)
-		if gangOf(pod) != gangName || isTerminal(pod) || pod.DeletionTimestamp != nil || !selected(pod) {
+		if pod := o.(*corev1.Pod); gangOf(pod) == gangName && selected(pod) {
+			d.pods = append(d.pods, pod)
+		}
+	}
+	s.continueDisruption(d)
+}
+
+// continueDisruption hits the next pod of a disruption, and the others later.
+func (s *simulation) continueDisruption(d *disruption) {
+	for len(d.pods) > 0 {
+		o := s.api.find(podKind, d.pods[0].Name)
+		isSame := o != nil && o.GetUID() == d.pods[0].UID
+		d.pods = d.pods[1:]
+		if !isSame {
 			continue
 		}
-		hits = true
-		s.noteLostRank(pod)
-		isCounted := !isOfStatefulSet(pod) && !s.scenario.IgnoresDisruptions
-		isRecorded = isRecorded && (isCounted || s.oracle.final.Phase == lifecycle.Running)
-		s.noteDisruption()
-		if reason == "" {
-			_ = s.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // it exists
-		} else {
-			evict(s.api, pod, reason)
+		if pod := o.(*corev1.Pod); !isTerminal(pod) && pod.DeletionTimestamp == nil {
+			s.hitPod(d, pod)
+			s.after("drain", func() { s.continueDisruption(d) })
+			return
 		}
 	}
-	if hits {
-		s.oracle.disruptions++
+}
+
+// hitPod evicts or deletes a pod.
+func (s *simulation) hitPod(d *disruption, pod *corev1.Pod) {
+	s.noteLostRank(pod)
+	isRecorded := !isOfStatefulSet(pod) && !s.scenario.IgnoresDisruptions || s.oracle.final.Phase == lifecycle.Running
+	s.noteDisruption()
+	if d.reason == "" {
+		_ = s.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // it exists
+	} else {
+		evict(s.api, pod, d.reason)
 	}
-	if !isRecorded || hits && s.isUnobservedNextToLostNode() {
+	if !d.isCounted {
+		s.oracle.disruptions++
+		d.isCounted = true
+	}
+	if !d.isExcused && (!isRecorded || s.isUnobservedNextToLostNode()) {
 		s.oracle.failures++ // nothing shows that the pod was replaced, if a peer fails before all ranks are ready
+		d.isExcused = true
 	}
 }
 
