@@ -148,9 +148,7 @@ func TestTrimReadyPod(t *testing.T) {
 			p.Status.ContainerStatuses[0].State = exited
 		}},
 		"a device is unhealthy": {keepStatuses: true, change: func(p *corev1.Pod) {
-			p.Status.ContainerStatuses[0].AllocatedResourcesStatus = []corev1.ResourceStatus{{
-				Name: "nvidia.com/gpu", Resources: []corev1.ResourceHealth{{Health: corev1.ResourceHealthStatusUnhealthy}},
-			}}
+			podtest.SetDeviceHealth(&p.Status.ContainerStatuses[0], corev1.ResourceHealthStatusUnhealthy)
 		}},
 		"the pod is being deleted": {keepStatuses: true, change: func(p *corev1.Pod) {
 			p.DeletionTimestamp = ptr.To(metav1.NewTime(testStartTime))

@@ -15,9 +15,7 @@ import (
 func withDevice(health corev1.ResourceHealthStatus) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.UID = "sick"
-		p.Status.ContainerStatuses[0].AllocatedResourcesStatus = []corev1.ResourceStatus{{
-			Name: "nvidia.com/gpu", Resources: []corev1.ResourceHealth{{ResourceID: "gpu-0", Health: health}},
-		}}
+		podtest.SetDeviceHealth(&p.Status.ContainerStatuses[0], health)
 	}
 }
 

@@ -40,6 +40,9 @@
 // also an unhealthy device. A simulated node is lost by deleting its Node, as a cloud provider does. Programs hang only on real nodes,
 // where a kubelet runs the probe.
 //
+// Do not run other load next to real nodes. A controller that gets no CPU time for a second notices too late that all
+// ranks of a Job were drained, and that Job completes (docs/tasks/configure-completion.md).
+//
 // The first real node runs the control plane and Rollcall, so it does not fail. While a fault ends the attempts of
 // several gangs, no other incident happens, because nobody could predict which of them counts. For the same
 // reason, no Job of a gang completes before the others on real nodes. A fault ends only after Rollcall has

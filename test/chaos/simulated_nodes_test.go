@@ -14,13 +14,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // lifeKey is the label and the taint of the nodes of one life.
 const lifeKey = "test.rollcall.training/life"
-
-// gpu is the resource whose devices become unhealthy.
-const gpu corev1.ResourceName = "example.com/gpu"
 
 // simulatedNodes are the nodes of kwok. A life that may need another node has nodes of its own, one for each rank, one
 // for each incident, and one more.
@@ -34,7 +32,7 @@ func (s simulatedNodes) newPodSpec(l life, namespace string) corev1.PodSpec {
 		Containers:                    []corev1.Container{{Name: "trainer", Image: "example.com/train:1"}},
 	}
 	if l.has(deviceFault) {
-		spec.Containers[0].Resources.Limits = corev1.ResourceList{gpu: resource.MustParse("1")}
+		spec.Containers[0].Resources.Limits = corev1.ResourceList{podtest.GPU: resource.MustParse("1")}
 	}
 	if l.has(preflightFailure) {
 		spec.InitContainers = []corev1.Container{{Name: checkName, Image: "example.com/check:1"}}
@@ -58,7 +56,7 @@ func (s simulatedNodes) prepare(ctx context.Context, l life, namespace string) e
 	}
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("8Gi"),
-		corev1.ResourcePods: resource.MustParse("20"), gpu: resource.MustParse("8"),
+		corev1.ResourcePods: resource.MustParse("20"), podtest.GPU: resource.MustParse("8"),
 	}
 	for i := range l.Ranks + 1 + int32(len(l.Incidents)) { // each incident can cost one
 		name := fmt.Sprintf("%s-%d", namespace, i)
@@ -85,7 +83,7 @@ func (s simulatedNodes) hit(ctx context.Context, l life, pod corev1.Pod, i incid
 	status := pod.Status.DeepCopy()
 	switch i.Cause {
 	case deviceFault:
-		failDevice(status)
+		podtest.SetDeviceHealth(&status.ContainerStatuses[0], corev1.ResourceHealthStatusUnhealthy)
 	case preflightFailure: // the training container did not start
 		status.ContainerStatuses[0].State = corev1.ContainerState{
 			Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"},
@@ -102,14 +100,6 @@ func (s simulatedNodes) hit(ctx context.Context, l life, pod corev1.Pod, i incid
 	_, err = s.client.CoreV1().Pods(pod.Namespace).
 		Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
-}
-
-// failDevice reports that the device of a pod is unhealthy, as a kubelet does.
-func failDevice(status *corev1.PodStatus) {
-	status.ContainerStatuses[0].AllocatedResourcesStatus = []corev1.ResourceStatus{{
-		Name:      gpu,
-		Resources: []corev1.ResourceHealth{{ResourceID: "gpu-0", Health: corev1.ResourceHealthStatusUnhealthy}},
-	}}
 }
 
 // exitContainer reports the exit of a container of a pod, as a kubelet does that restarts the container or not.

@@ -18,11 +18,9 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/testing/podtest"
 	"rollcall.training/test/wait"
 )
-
-// gpu is the resource of which a device becomes unhealthy.
-const gpu = "nvidia.com/gpu"
 
 // newAvoidingGang returns a Job of two ranks with a device each, whose gang avoids nodes.
 func newAvoidingGang(ns string, annotations ...string) gang.Workload {
@@ -34,9 +32,7 @@ func newAvoidingGang(ns string, annotations ...string) gang.Workload {
 // server drops the report.
 func (r *testGang) reportUnhealthyDevice(p corev1.Pod) {
 	r.t.Helper()
-	p.Status.ContainerStatuses[0].AllocatedResourcesStatus = []corev1.ResourceStatus{{
-		Name: gpu, Resources: []corev1.ResourceHealth{{ResourceID: "gpu-0", Health: corev1.ResourceHealthStatusUnhealthy}},
-	}}
+	podtest.SetDeviceHealth(&p.Status.ContainerStatuses[0], corev1.ResourceHealthStatusUnhealthy)
 	r.patchPodStatus(p)
 	now, err := r.Client.CoreV1().Pods(r.ns).Get(r.t.Context(), p.Name, metav1.GetOptions{})
 	if err == nil && len(now.Status.ContainerStatuses[0].AllocatedResourcesStatus) == 0 {

@@ -17,6 +17,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/testing/podtest"
 	"rollcall.training/test/wait"
 )
 
@@ -83,7 +84,7 @@ func (n *fakeNodes) reportNodeStatus(ctx context.Context, count int) {
 			corev1.ResourceCPU:    resource.MustParse("8"),
 			corev1.ResourceMemory: resource.MustParse("8Gi"),
 			corev1.ResourcePods:   resource.MustParse("20"),
-			gpu:                   resource.MustParse("8"),
+			podtest.GPU:           resource.MustParse("8"),
 		}
 		patch, err := json.Marshal(map[string]any{"status": corev1.NodeStatus{Capacity: room, Allocatable: room,
 			Conditions: []corev1.NodeCondition{

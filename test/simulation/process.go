@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rollcall.training/internal/testing/podtest"
 )
 
 const trainer = "trainer"
@@ -182,9 +184,7 @@ func (p *process) phase() corev1.PodPhase {
 func (p *process) containerStatus() corev1.ContainerStatus {
 	out := corev1.ContainerStatus{Name: trainer, RestartCount: p.restarts, Ready: p.alive}
 	if p.isSick {
-		out.AllocatedResourcesStatus = []corev1.ResourceStatus{{Name: "example.com/gpu", Resources: []corev1.ResourceHealth{
-			{ResourceID: "gpu-0", Health: corev1.ResourceHealthStatusUnhealthy},
-		}}}
+		podtest.SetDeviceHealth(&out, corev1.ResourceHealthStatusUnhealthy)
 	}
 	out.LastTerminationState.Terminated = p.lastTermination
 	switch {

@@ -56,6 +56,16 @@ func RankPod(index int, change func(*corev1.Pod)) corev1.Pod {
 	return pod
 }
 
+// GPU is the resource of the devices of [SetDeviceHealth].
+const GPU corev1.ResourceName = "nvidia.com/gpu"
+
+// SetDeviceHealth sets the health of the only device of a container, as a kubelet reports it (KEP-4680).
+func SetDeviceHealth(c *corev1.ContainerStatus, health corev1.ResourceHealthStatus) {
+	c.AllocatedResourcesStatus = []corev1.ResourceStatus{{
+		Name: GPU, Resources: []corev1.ResourceHealth{{ResourceID: "gpu-0", Health: health}},
+	}}
+}
+
 // Terminated returns a change that terminates the training container with an exit code, the given
 // number of seconds after [CreationTime]. If restarted is true, the kubelet has restarted the
 // container in place.
