@@ -207,7 +207,7 @@ func isOfStatefulSet(pod *corev1.Pod) bool {
 
 // noteDisruption records that a rank which exits with code 0 on SIGTERM may not be observed.
 func (s *simulation) noteDisruption() {
-	if s.scenario.Behavior.SIGTERMExitCode != 0 {
+	if s.scenario.Behavior.SIGTERMExitCode != 0 || s.scenario.IsPrompt {
 		return
 	}
 	s.oracle.terminatedWithoutLeader = true

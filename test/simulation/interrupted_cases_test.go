@@ -10,6 +10,15 @@ import (
 // interruptedSequences are shrunk sequences of defects around a suspension, a lost node or a drained rank.
 func interruptedSequences() []sequence {
 	return []sequence{{
+		name: "the workers are drained a moment after their master", shape: masterJobs,
+		incidents: []Incident{at(60, podEvicted, 0, 3)},
+		change: func(s *Scenario) {
+			s.Seed, s.IsPrompt = 2, true // without a fix, the workers complete if they are evicted after 25 to 160 ms
+			s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay = 0, 3*time.Second
+			s.Late = []lateStream{late("drain", 60, 60.06)}
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
 		name: "the master is drained while a user suspends the workers", shape: masterJobs,
 		incidents: []Incident{at(60, userSuspends, 1), at(90, podEvicted), at(120, userResumes)},
 		change: func(s *Scenario) {

@@ -77,7 +77,7 @@ type oracle struct {
 	nonRetriable          bool
 	// failureTime is when a program of the gang failed last, and not because of SIGTERM, or a running gang lost a rank.
 	failureTime time.Time
-	// terminatedWithoutLeader is true if ranks exited with code 0 on SIGTERM while no manager observed the gang.
+	// terminatedWithoutLeader is true if ranks may have exited with code 0 on SIGTERM before a manager observed it.
 	terminatedWithoutLeader bool
 	// resultLost is true if a completed Job was deleted while no manager ran.
 	resultLost bool
@@ -263,7 +263,8 @@ func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 // checkFailed checks that a gang that Rollcall failed had no restart left.
 func (o *oracle) checkFailed(after lifecycle.Status) {
 	switch {
-	case o.nonRetriable, o.completed.Len() > 0, o.startedApart && o.ended, o.scenario.ActiveDeadline > 0, o.peersTimedOut:
+	case o.completed.Len() > 0 && !o.scenario.IsPrompt: // docs/tasks/configure-completion.md
+	case o.nonRetriable, o.startedApart && o.ended, o.scenario.ActiveDeadline > 0, o.peersTimedOut:
 	case o.scenario.RestartPolicy == string(gang.RestartPolicyNever) && o.failures+o.disruptions > 0:
 	case o.failures > int(o.scenario.MaxRestarts):
 	default:

@@ -55,6 +55,7 @@ func NewScenario(seed uint64) Scenario {
 		s.SucceededCount = 1 + int32(counts.IntN(int(s.Ranks)))
 	}
 	s.updateAtRandom(rand.New(rand.NewPCG(seed, 10)))
+	s.observeDrainsAtRandom(rand.New(rand.NewPCG(seed, 11)))
 	s.Behavior.FailsWhenRunAgain = !changesLeader && rand.New(rand.NewPCG(seed, 8)).IntN(2) == 0
 	return s
 }
@@ -137,6 +138,26 @@ func (s *Scenario) updateAtRandom(r *rand.Rand) {
 		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: setUpdated})
 	}
+	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+}
+
+// observeDrainsAtRandom lets nothing but failures and disruptions happen to the Jobs of one of eight scenarios, while a
+// manager that is never late observes them. The ranks need a second for their checkpoints, and exit with code 0.
+func (s *Scenario) observeDrainsAtRandom(r *rand.Rand) {
+	if r.IntN(8) > 0 || s.Shape == oneStatefulSet || s.Shape == queuedJob {
+		return
+	}
+	s.IsPrompt = true
+	s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay = 0, max(s.Behavior.SIGTERMDelay, time.Second)
+	s.Calm = []string{"faults"}
+	for _, stream := range []string{"passes", "requests", "jobs", "pods", "services", "statefulsets"} {
+		s.Calm = append(s.Calm, "rollcall-0/"+stream)
+	}
+	s.Incidents = slices.DeleteFunc(s.Incidents, func(i Incident) bool {
+		return !slices.Contains([]incidentKind{rankExits, podEvicted, podDeleted, nodeDrained}, i.Kind)
+	})
+	at := 30*time.Second + time.Duration(r.Int64N(int64(5*time.Minute)))
+	s.Incidents = append(s.Incidents, Incident{At: at, Kind: podEvicted, Value: int(s.Ranks)})
 	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
 }
 
