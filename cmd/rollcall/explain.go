@@ -76,10 +76,17 @@ var workloadKinds = map[string]gang.Kind{
 
 // parseWorkloadName returns the parts of KIND/NAME; false for other kinds than those of workloads, and without a name.
 func parseWorkloadName(object string) (kind gang.Kind, name string, ok bool) {
-	prefix, name, _ := strings.Cut(object, "/")
-	prefix, _, _ = strings.Cut(strings.ToLower(prefix), ".") // such as jobs.batch
-	kind, ok = workloadKinds[prefix]
+	kindName, name, _ := cutObjectName(object)
+	kind, ok = workloadKinds[kindName]
 	return kind, name, ok && name != ""
+}
+
+// cutObjectName returns the parts of KIND/NAME or KIND. The kind is in lowercase and has no group, such as jobs for
+// Jobs.batch.
+func cutObjectName(object string) (kind, name string, hasName bool) {
+	kind, name, hasName = strings.Cut(object, "/")
+	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
+	return kind, name, hasName
 }
 
 // explainObject prints what admission added to KIND/NAME of a cluster.

@@ -131,8 +131,7 @@ func (r *clusterReader) skipObject(object, path, reason, action string) {
 // means all objects of the kind.
 func matchArguments(served metav1.APIResource, args []string) (names []string, requested bool) {
 	for _, arg := range args {
-		kind, name, hasName := strings.Cut(arg, "/")
-		kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
+		kind, name, hasName := cutObjectName(arg)
 		forms := append([]string{served.Name, served.SingularName, strings.ToLower(served.Kind)}, served.ShortNames...)
 		if !slices.Contains(forms, kind) {
 			continue

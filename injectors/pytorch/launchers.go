@@ -10,7 +10,7 @@ var launchers = []gang.LauncherProgram{
 		Modules:        []string{"torch.distributed.run", "torch.distributed.launch"},
 		Switches:       "standalone no-python m module run-path use-env virtual-local-rank h help",
 		AddressFlags:   "master-addr rdzv-endpoint",
-		VariablePrefix: "PET_", NodesFlag: "nnodes", RankFlag: "node-rank",
+		ReadsVariables: true, NodesFlag: "nnodes", RankFlag: "node-rank",
 	},
 	{
 		Name: "accelerate", Programs: []string{"accelerate", "accelerate-launch"}, Subcommand: "launch",

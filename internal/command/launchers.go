@@ -22,9 +22,8 @@ type LauncherProgram struct {
 	Pairs string
 	// AddressFlags are the flags with the host of rank 0. A name with underscores is shown with underscores.
 	AddressFlags string
-	// VariablePrefix starts the variables from which the launcher reads its flags. Rollcall sets them, so the launcher
-	// needs no flags.
-	VariablePrefix string
+	// ReadsVariables is true if the launcher reads its flags from variables that Rollcall sets, so that it needs no flags.
+	ReadsVariables bool
 	// NodesFlag is the flag with the number of pods. RankFlag is the flag with the rank of the pod; empty if the launcher
 	// does not need it, or if it has the value of a variable.
 	NodesFlag, RankFlag string

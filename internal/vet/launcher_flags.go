@@ -73,7 +73,7 @@ func (f *flagChecker) checkLaunch(l command.Launch) {
 	f.flags, f.complete = l.Flags()
 	fix, assignsRanks := "use --"+l.RankFlag+"=$(ROLLCALL_RANK)", false
 	switch {
-	case l.VariablePrefix != "":
+	case l.ReadsVariables:
 		f.checkConfigured(l)
 		fix, assignsRanks = removeFlag, f.gang.Elastic != nil // The injected backend of an elastic gang is c10d.
 	case l.NodesFlag != "":

@@ -18,7 +18,7 @@
 // Each watch, each controller and each kind of request has a stream of random delays of its own (world.go).
 // Requests of Rollcall fail, before or after the API server has handled them (manager.go). Between any two
 // requests of a pass, everything else continues, a manager can crash, and two managers can lead. Incidents
-// (incidents.go, strangers.go) are what users, nodes, queues and programs do.
+// (incidents.go, disruptions.go, strangers.go) are what users, nodes, queues and programs do.
 //
 // # Properties
 //

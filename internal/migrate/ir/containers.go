@@ -45,7 +45,7 @@ func ReportJoinedPods(framework gang.Framework, spec *corev1.PodSpec, template s
 	scanner := launchers.NewScanner()
 	readsVariables := func(name string) bool {
 		return slices.ContainsFunc(launchers, func(l command.LauncherProgram) bool {
-			return l.Name == name && l.VariablePrefix != ""
+			return l.Name == name && l.ReadsVariables
 		})
 	}
 	for _, c := range ListContainers(spec) {
