@@ -36,9 +36,9 @@
 //
 // # Limits
 //
-// A test cannot exit a program or a preflight check on a simulated node, so it reports the exit as a kubelet does, and
-// also an unhealthy device. A simulated node is lost by deleting its Node, as a cloud provider does. Programs hang only on real nodes,
-// where a kubelet runs the probe.
+// A test cannot exit a program or a preflight check on a simulated node, so it reports the exit as a kubelet does,
+// and also an unhealthy device. A simulated node is lost by deleting its Node, as a cloud provider does. Programs
+// hang only on real nodes, where a kubelet runs the probe.
 //
 // Do not run other load next to real nodes. A controller that gets no CPU time for a second notices too late that all
 // ranks of a Job were drained, and that Job completes (docs/tasks/configure-completion.md).

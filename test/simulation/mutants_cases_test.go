@@ -165,7 +165,7 @@ func decisionMutants() []mutant {
 		name:  "the time of the last restart replaces that of all restarts",
 		edits: []edit{{"lifecycle/seconds.go", "out.Restarting += elapsed", "out.Restarting = elapsed"}},
 	}, {
-		name: "pods that are evicted while the gang restarts complete their Job", sequence: "the workers are drained a moment",
+		name: "pods that are evicted while the gang restarts complete their Job", sequence: "the workers are drained",
 		edits: []edit{{"lifecycle/pods.go", "if !isRestarting || canAllSucceed(w, pods) {", "if !isRestarting {"}},
 	}, {
 		name: "pods that are not counted yet are not part of the baseline",
