@@ -36,8 +36,8 @@ type nodes interface {
 	newPodSpec(l life, namespace string) corev1.PodSpec
 	// prepare creates what the life needs in its namespace.
 	prepare(ctx context.Context, l life, namespace string) error
-	// hit makes the program of a pod exit or hang, or its device unhealthy. The error is NotFound or Conflict if the
-	// pod was deleted.
+	// hit makes the program of a pod exit or hang, its preflight check fail, or its device unhealthy. The error is
+	// NotFound or Conflict if the pod was deleted.
 	hit(ctx context.Context, l life, pod corev1.Pod, i incident) error
 	// fail causes a fault of the node of a pod. undo ends the fault.
 	fail(ctx context.Context, c cause, pod corev1.Pod) (undo func(context.Context) error, err error)

@@ -115,10 +115,10 @@ func isOfStatefulSet(pod *corev1.Pod) bool {
 
 // noteDisruption records that a rank which exits with code 0 on SIGTERM may not be observed.
 func (s *simulation) noteDisruption() {
-	if s.scenario.Behavior.SIGTERMExitCode != 0 || s.scenario.IsPrompt {
+	if s.scenario.Behavior.SIGTERMExitCode != 0 || s.scenario.ObservesDrains {
 		return
 	}
-	s.oracle.terminatedWithoutLeader = true
+	s.oracle.mayExitUnobserved = true
 	isBehind := slices.ContainsFunc(s.scenario.NodeSkews, func(skew time.Duration) bool { return skew < 0 })
 	if isBehind && len(s.leaders()) == 0 {
 		s.oracle.resultLost = true // the exit seems to precede the deletion

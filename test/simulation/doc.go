@@ -41,9 +41,9 @@
 // The stand-ins follow Kubernetes 1.37. Kubelets, Kueue and races between two writers are not compared with a cluster.
 // The oracle excuses what Rollcall cannot prevent: pods that a user or a queue starts next to those of an earlier
 // attempt, results that disappear while no manager runs, peers that fail before Kubernetes reports a lost node, and
-// ranks that exit with code 0 on SIGTERM before anybody observes it (docs/tasks/configure-completion.md). One of eight
-// scenarios has a manager that observes everything in time (Scenario.IsPrompt), and no such excuse. The oracle also
-// excuses disruptions that leave no trace: a StatefulSet, or a Job that ignores disruptions, replaces a pod before all
-// ranks were ready, and a member is deleted while no other member has a status. A pod that is deleted while no manager
-// runs can seem to be a failure if its peers are on a lost node (isUnobservedNextToLostNode).
+// ranks that exit with code 0 on SIGTERM before anybody observes it (docs/tasks/configure-completion.md). One of
+// eight scenarios has a manager that observes everything in time (Scenario.ObservesDrains), and no such excuse. The
+// oracle also excuses disruptions that leave no trace: a StatefulSet, or a Job that ignores disruptions, replaces a
+// pod before all ranks were ready, and a member is deleted while no other member has a status. A pod that is deleted
+// while no manager runs can seem to be a failure if its peers are on a lost node (isUnobservedNextToLostNode).
 package simulation

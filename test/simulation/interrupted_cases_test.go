@@ -13,7 +13,7 @@ func interruptedSequences() []sequence {
 		name: "the workers are drained a moment after their master", shape: masterJobs,
 		incidents: []Incident{at(60, podEvicted, 0, 3)},
 		change: func(s *Scenario) {
-			s.Seed, s.IsPrompt = 2, true // without a fix, the workers complete if they are evicted after 25 to 160 ms
+			s.Seed, s.ObservesDrains = 2, true // without a fix, the workers complete if they are evicted after 25 to 160 ms
 			s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay = 0, 3*time.Second
 			s.Late = []lateStream{late("drain", 60, 60.06)}
 		},

@@ -134,7 +134,7 @@ func (o *oracle) isExcused() bool {
 	namesMembers := o.final.Reason == gang.ReasonMembersMissing || o.final.Reason == gang.ReasonMemberConflict
 	isPartlyFinished := namesMembers &&
 		(o.isAnyMemberFinished() || o.isUnfinishedMemberGone())
-	isCompleteTooEarly := o.terminatedWithoutLeader && o.completed.Len() > 0 // docs/tasks/configure-completion.md
+	isCompleteTooEarly := o.mayExitUnobserved && o.completed.Len() > 0 // docs/tasks/configure-completion.md
 	return isUnrepaired || isPartlyFinished || isCompleteTooEarly || o.resultLost || len(o.last) == 0 || !o.isAnyMember()
 }
 

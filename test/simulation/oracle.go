@@ -77,8 +77,8 @@ type oracle struct {
 	nonRetriable          bool
 	// failureTime is when a program of the gang failed last, and not because of SIGTERM, or a running gang lost a rank.
 	failureTime time.Time
-	// terminatedWithoutLeader is true if ranks may have exited with code 0 on SIGTERM before a manager observed it.
-	terminatedWithoutLeader bool
+	// mayExitUnobserved is true if ranks may have exited with code 0 on SIGTERM before a manager observed it.
+	mayExitUnobserved bool
 	// resultLost is true if a completed Job was deleted while no manager ran.
 	resultLost bool
 	// peersTimedOut is true if ranks failed because of a lost node. The gang may end before the node is found lost.
@@ -263,7 +263,7 @@ func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 // checkFailed checks that a gang that Rollcall failed had no restart left.
 func (o *oracle) checkFailed(after lifecycle.Status) {
 	switch {
-	case o.completed.Len() > 0 && !o.scenario.IsPrompt: // docs/tasks/configure-completion.md
+	case o.completed.Len() > 0 && !o.scenario.ObservesDrains: // docs/tasks/configure-completion.md
 	case o.nonRetriable, o.startedApart && o.ended, o.scenario.ActiveDeadline > 0, o.peersTimedOut:
 	case o.scenario.RestartPolicy == string(gang.RestartPolicyNever) && o.failures+o.disruptions > 0:
 	case o.failures > int(o.scenario.MaxRestarts):
@@ -275,7 +275,7 @@ func (o *oracle) checkFailed(after lifecycle.Status) {
 
 // checkSucceeded checks that the ranks of the members that decide have finished their work.
 func (o *oracle) checkSucceeded(after lifecycle.Status) {
-	if o.terminatedWithoutLeader {
+	if o.mayExitUnobserved {
 		return // docs/tasks/configure-completion.md
 	}
 	for _, m := range o.scenario.members() {

@@ -70,7 +70,7 @@ func (s *Scenario) restartNodesAtRandom(r *rand.Rand) {
 		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: nodeRestarts, Target: r.IntN(4), Value: 5 + r.IntN(40)})
 	}
-	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+	sortIncidents(s.Incidents)
 }
 
 // terminateByKubeletAtRandom lets kubelets terminate pods in one of four scenarios. In one of four, Jobs whose pods
@@ -85,7 +85,7 @@ func (s *Scenario) terminateByKubeletAtRandom(r *rand.Rand) {
 		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: podTerminated, Target: r.IntN(4), Value: r.IntN(4)})
 	}
-	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+	sortIncidents(s.Incidents)
 }
 
 // breakNodesAtRandom makes one of three gangs avoid nodes, and adds incidents of nodes and devices that are bad.
@@ -100,7 +100,7 @@ func (s *Scenario) breakNodesAtRandom(r *rand.Rand) {
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: nodeBreaks, Target: target},
 			Incident{At: at + time.Duration(r.IntN(300))*time.Second, Kind: nodeRepaired, Target: target})
 	}
-	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+	sortIncidents(s.Incidents)
 }
 
 // resizeAtRandom adds resizes to a scenario of one StatefulSet, some of which a policy denies for some time. One of
@@ -124,7 +124,7 @@ func (s *Scenario) resizeAtRandom(r *rand.Rand) {
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: deviceFails, Target: target},
 			Incident{At: at + time.Duration(r.IntN(30))*time.Second, Kind: deviceRecovers, Target: target})
 	}
-	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+	sortIncidents(s.Incidents)
 }
 
 // updateAtRandom changes the template of one of four StatefulSets. One of two has the update strategy OnDelete.
@@ -138,7 +138,7 @@ func (s *Scenario) updateAtRandom(r *rand.Rand) {
 		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: setUpdated})
 	}
-	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+	sortIncidents(s.Incidents)
 }
 
 // observeDrainsAtRandom lets nothing but failures and disruptions happen to the Jobs of one of eight scenarios, while a
@@ -147,18 +147,20 @@ func (s *Scenario) observeDrainsAtRandom(r *rand.Rand) {
 	if r.IntN(8) > 0 || s.Shape == oneStatefulSet || s.Shape == queuedJob {
 		return
 	}
-	s.IsPrompt = true
+	s.ObservesDrains = true
 	s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay = 0, max(s.Behavior.SIGTERMDelay, time.Second)
-	s.Calm = []string{"faults"}
-	for _, stream := range []string{"passes", "requests", "jobs", "pods", "services", "statefulsets"} {
-		s.Calm = append(s.Calm, "rollcall-0/"+stream)
-	}
+	s.Calm = []string{"faults", "rollcall-0"}
 	s.Incidents = slices.DeleteFunc(s.Incidents, func(i Incident) bool {
 		return !slices.Contains([]incidentKind{rankExits, podEvicted, podDeleted, nodeDrained}, i.Kind)
 	})
 	at := 30*time.Second + time.Duration(r.Int64N(int64(5*time.Minute)))
 	s.Incidents = append(s.Incidents, Incident{At: at, Kind: podEvicted, Value: int(s.Ranks)})
-	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+	sortIncidents(s.Incidents)
+}
+
+// sortIncidents sorts incidents by time. Those of the same time keep their order.
+func sortIncidents(incidents []Incident) {
+	slices.SortStableFunc(incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
 }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
@@ -185,7 +187,7 @@ func newIncidents(r *rand.Rand, s Scenario) []Incident {
 			out = append(out, newIncident(r, s, at)...)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+	sortIncidents(out)
 	return out
 }
 

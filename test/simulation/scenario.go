@@ -56,10 +56,11 @@ type Scenario struct {
 	NodeSkews   []time.Duration
 	ManagerSkew time.Duration
 	Incidents   []Incident
-	// IsPrompt is true if a manager that is never late observes all disruptions, so that no drained rank may complete a
-	// Job.
-	IsPrompt bool
-	// Calm contains streams without long delays, and "faults". "*" stands for all.
+	// ObservesDrains is true if a manager that is never late observes all disruptions, so that no drained rank may
+	// complete a Job.
+	ObservesDrains bool
+	// Calm contains streams without long delays, actors such as "rollcall-0" without a late stream, and "faults". "*"
+	// stands for all streams.
 	Calm []string
 	// Late are streams that stop for some time.
 	Late []lateStream
@@ -136,9 +137,9 @@ func (s Scenario) String() string {
 		s.Behavior.FailsWhenRunAgain)
 	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s, active deadline %s, elastic %q, "+
 		"waits for lost nodes: %t, avoids nodes: %t, ignores disruptions: %t, succeeded count %d, on delete: %t, "+
-		"prompt: %t\n",
+		"observes drains: %t\n",
 		s.NonRetriable, s.StartTimeout, s.TTL, s.ActiveDeadline, s.Elastic, s.WaitsForLostNodes, s.AvoidsNodes,
-		s.IgnoresDisruptions, s.SucceededCount, s.ReplacesOnDelete, s.IsPrompt)
+		s.IgnoresDisruptions, s.SucceededCount, s.ReplacesOnDelete, s.ObservesDrains)
 	fmt.Fprintf(&out, "clocks ahead: nodes %v, manager %s; calm: %v; late: %v\n",
 		s.NodeSkews, s.ManagerSkew, s.Calm, s.Late)
 	for _, i := range s.Incidents {

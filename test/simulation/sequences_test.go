@@ -78,7 +78,7 @@ func TestSequences(t *testing.T) {
 			}
 			for seed := range uint64(2) {
 				noisy := s.scenario()
-				noisy.Seed, noisy.Calm, noisy.IsPrompt = seed, nil, false
+				noisy.Seed, noisy.Calm, noisy.ObservesDrains = seed, nil, false
 				if r := Run(noisy); len(r.Violations) > 0 {
 					t.Errorf("with random delays: %v\n%s", r.Violations, r.Report())
 				}

@@ -126,11 +126,12 @@ const (
 func (w *world) stream(name string) *stream {
 	s, ok := w.streams[name]
 	if !ok {
+		actor, _, _ := strings.Cut(name, "/")
 		hash := fnv.New64a()
 		_, _ = hash.Write([]byte(name)) // a hash never fails
 		s = &stream{Rand: rand.New(rand.NewPCG(w.seed, hash.Sum64()))}
 		switch n := s.IntN(20); {
-		case w.calm[name] || w.calm["*"] || n < 12:
+		case w.calm[name] || w.calm[actor] || w.calm["*"] || n < 12:
 		case n < 17:
 			s.mood = slow
 		default:
