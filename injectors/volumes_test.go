@@ -1,14 +1,53 @@
 package injectors_test
 
 import (
+	"maps"
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/testing/golden"
 )
+
+// localVolumesPattern matches the annotation of the Cluster Autoscaler in docs/tasks/drain-nodes.md.
+var localVolumesPattern = regexp.MustCompile(`safe-to-evict-local-volumes: (\S+)`)
+
+// TestVolumesOnDisk checks that the page about drains names the volumes for which autoscalers keep a node.
+func TestVolumesOnDisk(t *testing.T) {
+	page, err := os.ReadFile("../docs/tasks/drain-nodes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := localVolumesPattern.FindSubmatch(page)
+	if match == nil {
+		t.Fatal("the page has no annotation with volumes")
+	}
+	want := map[string]bool{}
+	for _, c := range golden.Cases(t) {
+		w := golden.ParseWorkload(t, c.Manifest)
+		had := slices.Clone(w.Template().Spec.Volumes)
+		_, _ = injectors.NewEngine(injectors.Builtin(), gang.Config{}).Admit(w) // a denied workload is not changed
+		for _, v := range w.Template().Spec.Volumes {
+			isOnDisk := v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
+			isOwn := slices.ContainsFunc(had, func(h corev1.Volume) bool { return h.Name == v.Name })
+			if isOnDisk && !isOwn {
+				want[v.Name] = true
+			}
+		}
+	}
+	got := strings.Split(string(match[1]), ",")
+	slices.Sort(got)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), got); diff != "" {
+		t.Errorf("the page has other volumes than the pods (-want +got):\n%s", diff)
+	}
+}
 
 // TestVolumesOfInitContainers checks that the volumes of the injected init containers exist if the training
 // container mounts files of its own at all paths of a volume.

@@ -47,9 +47,6 @@ func (s *testCluster) newFaultRun(t *testing.T, node string) *faultRun {
 	for _, g := range r.gangs {
 		r.times[g.name] = &faultTimes{}
 	}
-	if err := os.Chmod(r.results, 0o777); err != nil { // the ranks run as another user
-		t.Fatal(err)
-	}
 	r.createPrograms(t)
 	return r
 }
@@ -131,11 +128,8 @@ func (r *faultRun) createGang(t *testing.T, g faultGang, image string) {
 			NodeTaintsPolicy: ptr.To(corev1.NodeInclusionPolicyHonor),
 		}}
 		if g.statefulSet {
-			const results = "/results"
-			c.Env = append(c.Env, corev1.EnvVar{Name: "RESULTS", Value: results})
-			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "results", MountPath: results})
-			spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "results", VolumeSource: corev1.VolumeSource{
-				HostPath: &corev1.HostPathVolumeSource{Path: r.results}}}) // all nodes are on this machine
+			c.Env = append(c.Env, corev1.EnvVar{Name: "RESULTS", Value: "/results"})
+			mountDirectory(t, &spec, "results", r.results)
 			r.createStatefulSet(t, r.ns, g.name, role.ranks, spec)
 			continue
 		}

@@ -136,11 +136,8 @@ func (r *peerRun) createGang(t *testing.T, p peer, f peerFault) {
 		t.Fatal(err)
 	}
 	g := &peerResult{peer: p, ns: r.createNamespace(t), dir: t.TempDir(), ranks: f.ranks}
-	if err := os.Chmod(g.dir, 0o777); err != nil { // the ranks run as another user
-		t.Fatal(err)
-	}
 	r.createProgram(t, g.ns, "train.py", string(program))
-	spec := r.newPeerPodSpec(g.dir)
+	spec := r.newPeerPodSpec(t, g.dir)
 	if f.prepare != nil {
 		f.prepare(r, t, &spec)
 	}
@@ -148,17 +145,16 @@ func (r *peerRun) createGang(t *testing.T, p peer, f peerFault) {
 	p.create(r, t, peerGang{ns: g.ns, ranks: f.ranks, spec: spec})
 }
 
-// newPeerPodSpec returns the spec of a pod whose ranks write to a directory of this machine, which all nodes are on.
-func (r *peerRun) newPeerPodSpec(dir string) corev1.PodSpec {
+// newPeerPodSpec returns the spec of a pod whose ranks write to a directory.
+func (r *peerRun) newPeerPodSpec(t *testing.T, dir string) corev1.PodSpec {
+	t.Helper()
 	field := func(path string) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 	}
 	spec := r.newPodSpec("python3", "train.py")
 	spec.TerminationGracePeriodSeconds = ptr.To[int64](5) // the program does not handle SIGTERM
-	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "results", VolumeSource: corev1.VolumeSource{
-		HostPath: &corev1.HostPathVolumeSource{Path: dir}}})
+	mountDirectory(t, &spec, "results", dir)
 	c := &spec.Containers[0]
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "results", MountPath: "/results"})
 	c.Env = []corev1.EnvVar{
 		{Name: "OMP_NUM_THREADS", Value: "1"}, {Name: "POD_NAME", ValueFrom: field("metadata.name")},
 		{Name: "NODE_NAME", ValueFrom: field("spec.nodeName")},

@@ -44,6 +44,19 @@ func (s *testCluster) newPodSpec(command ...string) corev1.PodSpec {
 	}
 }
 
+// mountDirectory mounts a directory of this machine, which runs all nodes, as the volume /name of the first container.
+// Any user of a pod can write to it.
+func mountDirectory(t *testing.T, spec *corev1.PodSpec, name, dir string) {
+	t.Helper()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	spec.Volumes = append(spec.Volumes, corev1.Volume{
+		Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir}}})
+	c := &spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
+}
+
 func (s *testCluster) createProgram(t *testing.T, ns, file, text string) {
 	t.Helper()
 	_, err := s.client.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{

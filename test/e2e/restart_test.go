@@ -83,19 +83,11 @@ func (s *testCluster) startCheckpointedGang(
 ) *checkpointedGang {
 	t.Helper()
 	r := &checkpointedGang{testCluster: s, t: t, ns: s.createNamespace(t), stateDir: t.TempDir()}
-	if err := os.Chmod(r.stateDir, 0o777); err != nil { // the ranks run as another user
-		t.Fatal(err)
-	}
 	s.createProgram(t, r.ns, "resume.py", checkpointProgram)
 	spec := s.newPodSpec("python3", "resume.py")
 	spec.TerminationGracePeriodSeconds = ptr.To[int64](2)
-	spec.Volumes = append(spec.Volumes, corev1.Volume{
-		Name:         "state",
-		VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: r.stateDir}},
-	})
-	c := &spec.Containers[0]
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "state", MountPath: "/state"})
-	c.Env = []corev1.EnvVar{
+	mountDirectory(t, &spec, "state", r.stateDir)
+	spec.Containers[0].Env = []corev1.EnvVar{
 		{Name: "STEPS", Value: strconv.Itoa(checkpointSteps)},
 		{Name: "FAULT", Value: fault},
 		{Name: "OMP_NUM_THREADS", Value: "1"},
