@@ -24,12 +24,12 @@ var (
 	restartsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rollcall_gang_restarts_total",
 		Help: "Restarts of gangs after failures, by namespace, framework and reason " +
-			"(container_exit, oom_killed, evicted, start_timeout, unobserved or other).",
+			"(container_exit, oom_killed, stalled, evicted, start_timeout or other).",
 	}, []string{"namespace", "framework", "reason"})
 	disruptionsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rollcall_gang_disruptions_total",
 		Help: "Restarts of gangs after disruptions, by namespace, framework and reason " +
-			"(evicted, deleted, node_lost, preflight_failed, schedule_timeout, unobserved or other).",
+			"(evicted, deleted, node_lost, device_unhealthy, preflight_failed, schedule_timeout, unobserved or other).",
 	}, []string{"namespace", "framework", "reason"})
 	finishedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rollcall_gangs_finished_total",
@@ -167,6 +167,8 @@ func restartReason(f *failure.Failure) string {
 		return "oom_killed"
 	case f.Reason == failure.ReasonStalled:
 		return "stalled"
+	case f.Reason == failure.ReasonDeviceUnhealthy: // also if the container exited
+		return "device_unhealthy"
 	case f.IsFailedPreflight():
 		return "preflight_failed"
 	case f.IsLostContainer():
@@ -181,7 +183,8 @@ func restartReason(f *failure.Failure) string {
 
 // reasonClasses contains the classes of failures of a gang or a pod.
 var reasonClasses = map[string]string{
-	failure.ReasonPodDeleted: "deleted", failure.ReasonMemberRecreated: "deleted", failure.ReasonNodeLost: "node_lost",
+	failure.ReasonPodDeleted: "deleted", failure.ReasonMemberRecreated: "deleted", failure.ReasonMemberDeleted: "deleted",
+	failure.ReasonNodeLost:     "node_lost",
 	failure.ReasonStartTimeout: "start_timeout", failure.ReasonScheduleTimeout: "schedule_timeout",
 	failure.ReasonRankLost: "unobserved", failure.ReasonUnobserved: "unobserved",
 }

@@ -144,6 +144,7 @@ func TestRestartReason(t *testing.T) {
 		}, "unobserved": {Reason: failure.ReasonRankLost},
 		"preflight_failed": {Reason: failure.ReasonPreflightFailed, Container: "check"},
 		"schedule_timeout": {Reason: failure.ReasonScheduleTimeout},
+		"device_unhealthy": {Reason: failure.ReasonDeviceUnhealthy, Container: "trainer"},
 		"node_lost":        {Reason: failure.ReasonNodeLost}, "evicted": {Reason: "EvictionByEvictionAPI"},
 	} {
 		if got := restartReason(f); got != want {

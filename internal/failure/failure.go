@@ -51,8 +51,8 @@ const reasonOOMKilled = "OOMKilled"
 // evictionReasons are the reasons of pods that the kubelet or the control plane evicted: the pod
 // reason Evicted, and the reasons of the condition DisruptionTarget (KEP-3329).
 var evictionReasons = []string{
-	"Evicted", "EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC",
-	"TerminationByKubelet",
+	"Evicted", "EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager",
+	"DeletionByDeviceTaintManager", "DeletionByPodGC", "TerminationByKubelet",
 }
 
 // disruptionReasons are the reasons of failures that the infrastructure or a user caused, and not the
@@ -65,8 +65,8 @@ var evictionReasons = []string{
 var disruptionReasons = []string{
 	ReasonPodDeleted, ReasonRankLost, ReasonUnobserved, ReasonNodeLost, ReasonDeviceUnhealthy,
 	ReasonMemberRecreated, ReasonMemberDeleted, ReasonMemberSuspended, ReasonScheduleTimeout,
-	"EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC",
-	"TerminationByKubelet", "NodeShutdown", "Terminated", "Preempting", "ResourceReservationTimeout",
+	"EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByDeviceTaintManager",
+	"DeletionByPodGC", "TerminationByKubelet", "NodeShutdown", "Terminated", "Preempting", "ResourceReservationTimeout",
 }
 
 // exceededRequest is part of the message of the kubelet about a pod that it evicts from a node without

@@ -156,6 +156,10 @@ func TestEarlierOf(t *testing.T) {
 			failures: []*failure.Failure{newExitFailure(0, 11), newPodFailure(3, 11, "DeletionByTaintManager")},
 			want:     newPodFailure(3, 11, "DeletionByTaintManager"),
 		},
+		"tainted device comes first in the same second": {
+			failures: []*failure.Failure{newExitFailure(0, 11), newPodFailure(3, 11, "DeletionByDeviceTaintManager")},
+			want:     newPodFailure(3, 11, "DeletionByDeviceTaintManager"),
+		},
 		"earlier of two evictions comes first": {
 			failures: []*failure.Failure{newPodFailure(0, 11, "Evicted"), newPodFailure(1, 10, "Evicted")},
 			want:     newPodFailure(1, 10, "Evicted"),
