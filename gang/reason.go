@@ -78,7 +78,7 @@ const (
 	// ReasonPolicyViolated means that the gang violates the policy of the cluster.
 	ReasonPolicyViolated Reason = "PolicyViolated"
 	// ReasonPodStuckTerminating means that a pod of the gang does not finish terminating because its
-	// node does not respond.
+	// node does not respond, or because a finalizer of another program keeps it.
 	ReasonPodStuckTerminating Reason = "PodStuckTerminating"
 	// ReasonStalled means that ranks make no progress. It is also the reason of the failure of such a rank.
 	ReasonStalled Reason = "Stalled"

@@ -49,14 +49,12 @@ func (r *Reconciler) observeIsolation(ctx context.Context, g *observedGang, s li
 }
 
 // isolateAttempt sets the attempt in the selector of want, the desired Service of a gang. have is the existing
-// Service. A stuck pod of a restarting gang is the reason to select an attempt. Afterward, each restart selects
-// the next attempt, because the stuck pod may exist for days.
+// Service. Afterward, each restart selects the next attempt, because a stuck pod may exist for days.
 func (r *Reconciler) isolateAttempt(
 	ctx context.Context, g *observedGang, have, want *corev1.Service, next lifecycle.State,
 ) error {
 	_, selectsOne := have.Spec.Selector[gang.LabelAttempt]
-	mustSelectOne := next.Phase == lifecycle.Restarting && g.observed.StuckPod != nil && g.memberStates.AllSuspended() &&
-		g.gangPolicies().RestartOnNodeLoss
+	mustSelectOne := g.mayMeetNextAttempt(next)
 	if !selectsOne && !mustSelectOne || !g.hasAttemptLabels() {
 		return nil
 	}
@@ -76,6 +74,19 @@ func (r *Reconciler) isolateAttempt(
 		want.Spec.Selector[gang.LabelAttempt] = number
 	}
 	return nil
+}
+
+// mayMeetNextAttempt reports whether the next attempt can start while pods of the last one may still run: without a
+// stuck pod, or when a queue or a user resumes the members, who wait for no pod.
+func (g *observedGang) mayMeetNextAttempt(next lifecycle.State) bool {
+	switch {
+	case !g.memberStates.AllSuspended():
+		return false
+	case next.Phase == lifecycle.Restarting:
+		return g.observed.StuckPod != nil && g.gangPolicies().RestartOnNodeLoss
+	default:
+		return next.Phase == lifecycle.Suspended && !g.observed.AllPodsTerminated
+	}
 }
 
 // recordIsolation records that the Service of a restarting gang selects the next attempt. The next pass is

@@ -176,13 +176,14 @@ func TestLateIsolation(t *testing.T) {
 	w.expectJobPhase(t, "train", lifecycle.Pending)
 }
 
-// TestSelectedAttempt checks which attempt the Service selects after a node was lost.
+// TestSelectedAttempt checks which attempt the Service selects after a node was lost, and in a suspension.
 func TestSelectedAttempt(t *testing.T) {
 	for name, c := range map[string]struct {
 		have, template string
 		phase          lifecycle.Phase
 		attempt        int32
 		suspended      bool
+		podsGone       bool
 		want           string
 	}{
 		"Service of a gang without a lost node": {phase: lifecycle.Running, template: "0"},
@@ -194,6 +195,12 @@ func TestSelectedAttempt(t *testing.T) {
 		},
 		"suspended gang selects the next attempt": {
 			phase: lifecycle.Restarting, have: "1", template: "1", attempt: 2, suspended: true, want: "2",
+		},
+		"gang that a user or a queue suspends selects the next attempt while its pods terminate": {
+			phase: lifecycle.Suspended, template: "0", attempt: 1, suspended: true, want: "1",
+		},
+		"gang that was created suspended selects all attempts": {
+			phase: lifecycle.Suspended, template: "0", suspended: true, podsGone: true,
 		},
 		"gang that is resumed selects the attempt that starts": {
 			phase: lifecycle.Pending, have: "1", template: "1", attempt: 2, suspended: true, want: "2",
@@ -207,6 +214,7 @@ func TestSelectedAttempt(t *testing.T) {
 			job.Spec.Template.Labels[gang.LabelAttempt] = c.template
 			if c.suspended {
 				attempt.Suspend(gang.Workload{Job: job})
+				job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}
 			}
 			r := newTestCluster(t, job).Reconciler
 			m, err := r.readMember(gang.Workload{Job: job})
@@ -214,6 +222,7 @@ func TestSelectedAttempt(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := newSingleWorkloadGang(t.Context(), r.newPass(torchRequest), m)
+			g.observed.AllPodsTerminated = c.podsGone
 			want, have := m.Result.BuildService(), m.Result.BuildService()
 			if c.have != "" {
 				have.Spec.Selector = map[string]string{gang.LabelGang: "train", gang.LabelAttempt: c.have}

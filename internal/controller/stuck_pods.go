@@ -19,12 +19,15 @@ func (r *Reconciler) stuckPodStatus(g *observedGang, next lifecycle.State) lifec
 		return r.limitStuckPodReports(g, next, status)
 	}
 	if consequence := g.describeStuckPod(next, pod); consequence != "" {
-		status.Reason = gang.ReasonPodStuckTerminating
-		status.Message = fmt.Sprintf("%s. Pod %s on node %s is still terminating (due %s). %s. "+
-			"If the machine is off, delete Node %s or taint it with %s=nodeshutdown:NoExecute",
-			next.Describe(g.gangPolicies(), g.memberStates), pod.Name, pod.Spec.NodeName,
-			pod.DeletionTimestamp.UTC().Format("15:04:05 UTC"), consequence,
+		fix := fmt.Sprintf("If the machine is off, delete Node %s or taint it with %s=nodeshutdown:NoExecute",
 			pod.Spec.NodeName, corev1.TaintNodeOutOfService)
+		if lifecycle.IsPodTerminal(pod) {
+			fix = "Its containers have ended, so a finalizer of another program keeps it; see metadata.finalizers of the pod"
+		}
+		status.Reason = gang.ReasonPodStuckTerminating
+		status.Message = fmt.Sprintf("%s. Pod %s on node %s is still terminating (due %s). %s. %s",
+			next.Describe(g.gangPolicies(), g.memberStates), pod.Name, pod.Spec.NodeName,
+			pod.DeletionTimestamp.UTC().Format("15:04:05 UTC"), consequence, fix)
 	}
 	return r.limitStuckPodReports(g, next, status)
 }

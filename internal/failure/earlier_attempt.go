@@ -36,8 +36,18 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	if hasAttempt && isEnding && c.precedesJobStart(pod) {
 		return true
 	}
+	if !hasAttempt && c.hasExitedInSuspension(pod) {
+		return true
+	}
 	// A suspension deletes active pods only, and a user can resume a Job before its label is changed.
 	return (hasAttempt || c.mayBeEarlierSuccess(pod)) && c.hasExitedBefore(pod)
+}
+
+// hasExitedInSuspension reports whether a pod without a label of its attempt ran on while another member was suspended,
+// and all its containers exited before that member was resumed.
+func (c Context) hasExitedInSuspension(pod *corev1.Pod) bool {
+	return c.Attempt > 0 && pod.CreationTimestamp.Time.Before(c.ResumeTime) && allContainersTerminated(pod) &&
+		!lastExitTime(pod).After(c.ResumeTime)
 }
 
 // precedesJobStart reports whether a pod was certainly created before its Job was resumed for the current attempt. The
@@ -47,8 +57,8 @@ func (c Context) precedesJobStart(pod *corev1.Pod) bool {
 }
 
 // mayBeEarlierSuccess reports whether a pod without a label of its attempt may have succeeded in an earlier attempt.
-// The pods of a gang that never restarts have no label. Their failures end the gang, so only a success can be earlier,
-// in an attempt that follows a suspension.
+// The pods of a gang that never restarts have no label. Their failures end the gang, unless a member is suspended, so
+// a success is earlier in an attempt that follows a suspension.
 func (c Context) mayBeEarlierSuccess(pod *corev1.Pod) bool {
 	return c.Attempt > 0 && pod.Status.Phase == corev1.PodSucceeded
 }

@@ -288,7 +288,9 @@ func (w WorkloadEvidence) findStuckPod(phase Phase, now time.Time) (stuck *corev
 	}
 	for i := range w.Pods {
 		pod := &w.Pods[i]
-		if pod.DeletionTimestamp == nil || IsPodTerminal(pod) || pod.Spec.NodeName == "" {
+		// A StatefulSet creates no pod while the object of the previous one exists, which a finalizer can keep.
+		hasEnded := IsPodTerminal(pod) && w.StatefulSet == nil
+		if pod.DeletionTimestamp == nil || hasEnded || pod.Spec.NodeName == "" {
 			continue
 		}
 		if IsDeletionConfirmed(pod) && !w.waitsForPodDeletion() {

@@ -77,6 +77,27 @@ func TestLostPodIsStuck(t *testing.T) {
 	}
 }
 
+// TestHeldPodIsStuck checks that a pod that a finalizer keeps is stuck only if its workload waits for its deletion.
+func TestHeldPodIsStuck(t *testing.T) {
+	held := podtest.RankPod(0, confirmed)
+	held.Status.Phase = corev1.PodFailed
+	late := podtest.At(10 + 30).Add(StuckPodGracePeriod)
+	for name, c := range map[string]struct {
+		workload  gang.Workload
+		wantStuck bool
+	}{
+		"a StatefulSet waits":  {workload: gang.Workload{StatefulSet: &appsv1.StatefulSet{}}, wantStuck: true},
+		"a Job replaces a pod": {workload: gang.Workload{Job: &batchv1.Job{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := WorkloadEvidence{Workload: c.workload, Pods: []corev1.Pod{held}}
+			if stuck, _ := w.findStuckPod(Pending, late); (stuck != nil) != c.wantStuck {
+				t.Errorf("a pod is stuck: %t, want %t", stuck != nil, c.wantStuck)
+			}
+		})
+	}
+}
+
 // lost is a change of a pod that is being deleted and whose node is lost.
 func lost(pod *corev1.Pod) {
 	podtest.Drained(pod)

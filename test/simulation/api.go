@@ -108,6 +108,11 @@ func (a *api) get(k kind, name string) (client.Object, error) {
 	return clone(o), nil
 }
 
+// removeFinalizer removes a finalizer from a copy of an object.
+func removeFinalizer(o client.Object, finalizer string) {
+	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == finalizer }))
+}
+
 // clone returns a deep copy of an object.
 func clone[T client.Object](o T) T { return o.DeepCopyObject().(T) }
 

@@ -185,7 +185,7 @@ func applyPatch(stored client.Object, t types.PatchType, data []byte) (client.Ob
 			return nil, errors.New("unknown strategic merge patch")
 		}
 		out := clone(stored)
-		out.SetFinalizers(nil)
+		removeFinalizer(out, batchv1.JobTrackingFinalizer)
 		return out, nil
 	}
 	before, err := json.Marshal(stored)

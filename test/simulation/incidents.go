@@ -17,8 +17,8 @@ import (
 func (s *simulation) apply(i Incident) {
 	s.record("incident", "%s (%d, %d)", i.Kind, i.Target, i.Value)
 	switch i.Kind {
-	case rankExits, rankStalls, rankSucceeds, podEvicted, podDeleted, podRemoved, podForced, podTerminated, deviceFails,
-		deviceRecovers:
+	case rankExits, rankStalls, rankSucceeds, podEvicted, podDeleted, podRemoved, podHeld, podsReleased, podForced,
+		podTerminated, deviceFails, deviceRecovers:
 		s.applyToRank(i)
 	case nodeDrained, nodeLost, nodeReturns, nodeRemoved, nodeRestarts, nodeBreaks, nodeRepaired:
 		s.applyToNode(i, s.nodes[i.Target%len(s.nodes)])
@@ -53,6 +53,10 @@ func (s *simulation) applyToRank(i Incident) {
 		s.disrupt(func(pod *corev1.Pod) bool { return s.ranksFrom(pod, i.Target, 1) }, "")
 	case podRemoved:
 		s.removePod(i)
+	case podHeld:
+		s.holdPod(i.Target)
+	case podsReleased:
+		s.releasePods()
 	case podTerminated:
 		if p := s.programs.find(s.scenario.rankOf(i.Target)); p != nil {
 			s.terminateByKubelet(p, time.Duration(i.Value)*time.Second)
@@ -101,6 +105,32 @@ func (s *simulation) removePod(i Incident) {
 		}
 	}
 }
+
+// holdFinalizer is the finalizer of a stranger, such as an operator that reads pods before they are gone.
+const holdFinalizer = "example.com/hold"
+
+// holdPod adds the finalizer to the pod of a rank.
+func (s *simulation) holdPod(target int) {
+	for _, o := range s.api.list(podKind) {
+		if pod := o.(*corev1.Pod); pod.DeletionTimestamp == nil && s.ranksFrom(pod, target, 1) {
+			held := clone(pod)
+			held.Finalizers = append(held.Finalizers, holdFinalizer)
+			_, _ = s.api.update(held, "") // it exists
+		}
+	}
+}
+
+func (s *simulation) releasePods() {
+	for _, o := range s.api.list(podKind) {
+		if isHeld(o) {
+			released := clone(o)
+			removeFinalizer(released, holdFinalizer)
+			_, _ = s.api.update(released, "") // it exists
+		}
+	}
+}
+
+func isHeld(pod client.Object) bool { return slices.Contains(pod.GetFinalizers(), holdFinalizer) }
 
 func (s *simulation) applyToNode(i Incident, n *node) {
 	switch i.Kind {
@@ -159,7 +189,7 @@ func (s *simulation) applySuspension(i Incident) {
 			return
 		}
 		s.userSuspended = false
-		s.oracle.resumedTooEarly = s.oracle.resumedTooEarly || s.isAnyPodLeft()
+		s.recordResumption()
 		for _, m := range members {
 			s.setSuspend(m, false)
 		}
@@ -178,10 +208,12 @@ func (s *simulation) applySuspension(i Incident) {
 	}
 }
 
-// suspendMember suspends an unfinished Job, as a user does.
+// suspendMember suspends an unfinished Job, or scales a StatefulSet to 0, as a user does.
 func (s *simulation) suspendMember(m memberSpec) {
 	w, ok := s.member(m)
-	if s.scenario.Shape == queuedJob || !ok || w.Job == nil || isJobFinished(w.Job) {
+	isSuspended := ok && w.StatefulSet != nil && w.IsSuspended()
+	if s.scenario.Shape == queuedJob || !ok || isSuspended || w.Job != nil && isJobFinished(w.Job) ||
+		w.StatefulSet != nil && s.oracle.final.Phase.Terminal() {
 		return
 	}
 	s.userSuspended = true
@@ -198,8 +230,15 @@ func (s *simulation) suspendMember(m memberSpec) {
 
 // setSuspend suspends or resumes a Job, as a user does.
 func (s *simulation) setSuspend(m memberSpec, suspend bool) {
-	if !m.isStatefulSet {
+	switch {
+	case !m.isStatefulSet:
 		s.updateMember(m, func(w gang.Workload) { w.Job.Spec.Suspend = ptr.To(suspend) })
+	case suspend:
+		s.scaledToZero[m.name] = true
+		s.scale(m, 0)
+	case s.scaledToZero[m.name]:
+		delete(s.scaledToZero, m.name)
+		s.scale(m, s.oracle.sizeOf(m))
 	}
 }
 
@@ -213,17 +252,22 @@ func (s *simulation) startQueue(m memberSpec) {
 	})
 }
 
+// recordResumption records that a user or a queue resumes the gang. They do not wait for the pods that they terminated.
+// Without the webhook, they do not wait for those of a restart either.
+func (s *simulation) recordResumption() {
+	o := s.oracle
+	isEarly := s.admission.down || s.isAnyPodLeft()
+	o.resumedTooEarly = o.resumedTooEarly || isEarly
+	o.resumedUnobserved = o.resumedUnobserved || isEarly && (s.admission.down || o.final.Phase != lifecycle.Suspended)
+}
+
 // admitByQueue resumes an admitted Job.
 func (s *simulation) admitByQueue(m memberSpec) {
 	w, ok := s.member(m)
 	if s.userSuspended || !ok || !w.IsSuspended() || isJobFinished(w.Job) {
 		return
 	}
-	if s.admission.down || s.isAnyPodLeft() {
-		// The queue does not wait for the pods that it terminated. Without the webhook, it does not wait for those
-		// of a restart either.
-		s.oracle.resumedTooEarly = true
-	}
+	s.recordResumption()
 	s.resetStartTime(m)
 	s.updateMember(m, func(w gang.Workload) {
 		if w.Job.Status.StartTime == nil {

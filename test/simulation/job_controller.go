@@ -135,7 +135,7 @@ func (c *jobController) removeFinalizer(pod *corev1.Pod) error {
 	if err != nil || o.GetUID() != pod.UID {
 		return apierrors.NewNotFound(resources[podKind], pod.Name)
 	}
-	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == batchv1.JobTrackingFinalizer }))
+	removeFinalizer(o, batchv1.JobTrackingFinalizer)
 	if _, err = c.api.update(o, ""); err == nil {
 		if owner := metav1.GetControllerOf(pod); owner != nil {
 			c.worker(owner.UID).podVersion = c.api.versions[podKind]

@@ -130,7 +130,8 @@ func (o *oracle) checkEnd() {
 // isExcused reports whether something that nobody repaired keeps the gang from running.
 func (o *oracle) isExcused() bool {
 	isAnyLost := slices.ContainsFunc(o.nodes, func(n *node) bool { return n.lost })
-	isUnrepaired := isAnyLost || len(o.deleted) > 0 || len(o.forbidden) > 0
+	isAnyHeld := slices.ContainsFunc(o.api.list(podKind), isHeld)
+	isUnrepaired := isAnyLost || isAnyHeld || len(o.deleted) > 0 || len(o.forbidden) > 0
 	namesMembers := o.final.Reason == gang.ReasonMembersMissing || o.final.Reason == gang.ReasonMemberConflict
 	isPartlyFinished := namesMembers &&
 		(o.isAnyMemberFinished() || o.isUnfinishedMemberGone())

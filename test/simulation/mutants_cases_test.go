@@ -52,8 +52,17 @@ func decisionMutants() []mutant {
 	}, {
 		name: "the Service selects all attempts",
 		edits: []edit{{
-			"controller/isolation.go", "mustSelectOne := next.Phase", "mustSelectOne := next.Phase.Terminal() && next.Phase",
+			"controller/isolation.go", "return g.observed.StuckPod != nil", "return false && g.observed.StuckPod != nil",
 		}},
+	}, {
+		name: "the Service of a suspended gang selects all attempts", sequence: "a user resumes a gang whose pods",
+		edits: []edit{{"controller/isolation.go", "return next.Phase == lifecycle.Suspended", "return false"}},
+	}, {
+		name: "an exit while a member was suspended counts", sequence: "18 a member is suspended, and its peers",
+		edits: []edit{{"failure/earlier_attempt.go", "if !hasAttempt && c.has", "if false && !hasAttempt && c.has"}},
+	}, {
+		name: "nobody names a pod that a finalizer keeps", sequence: "a stranger keeps a pod of a StatefulSet",
+		edits: []edit{{"lifecycle/pods.go", "IsPodTerminal(pod) && w.StatefulSet == nil", "IsPodTerminal(pod)"}},
 	}, {
 		name: "the pods of a lost node are not a failure", sequence: "a gang restarts when a node",
 		edits: []edit{{"failure/hardware.go", "if c.IgnoresLostNodes ||", "if true || c.IgnoresLostNodes ||"}},
@@ -68,8 +77,7 @@ func decisionMutants() []mutant {
 		edits: []edit{{
 			"controller/isolation.go", "remaining == 0 && first.Gang.RestartRules.RestartOnNodeLoss", "remaining == 0",
 		}, {
-			"controller/isolation.go", "&& g.memberStates.AllSuspended() &&\n\t\tg.gangPolicies().RestartOnNodeLoss",
-			"&& g.memberStates.AllSuspended()",
+			"controller/isolation.go", "StuckPod != nil && g.gangPolicies().RestartOnNodeLoss", "StuckPod != nil",
 		}},
 	}, {
 		name: "the template does not change with the status", sequence: "a lost node that returns",
@@ -243,7 +251,7 @@ func formerBuilds() []mutant {
 		edits: []edit{{
 			"controller/isolation.go", "g.ignoresOverduePods = g.isIsolated && remaining == 0", "g.ignoresOverduePods = true",
 		}, {
-			"controller/isolation.go", "mustSelectOne := next.Phase", "mustSelectOne := next.Phase.Terminal() && next.Phase",
+			"controller/isolation.go", "return g.observed.StuckPod != nil", "return false && g.observed.StuckPod != nil",
 		}},
 	}, {
 		name:     "a rank whose place another rank has taken is not lost",

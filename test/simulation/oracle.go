@@ -35,6 +35,9 @@ const (
 	gangSplit property = "a name leads to an earlier attempt"
 	// extraAttempt: one incident costs at most one attempt.
 	extraAttempt property = "one incident cost several attempts"
+	// repeatedStart: no start is repeated without an incident, except after a suspension: a user or a queue can resume a Job
+	// before its completed ranks are reset.
+	repeatedStart property = "a start was repeated without an incident"
 	// disruptionCounted: a disruption or a suspension uses up no restart.
 	disruptionCounted property = "a disruption used up a restart"
 	// failureForgiven: a failure of a program uses up a restart, unless something disrupted the gang.
@@ -90,7 +93,9 @@ type oracle struct {
 	completed sets.Set[string]
 	// resumedTooEarly is true if a queue may have resumed a Job whose pods had not terminated.
 	resumedTooEarly bool
-	suspended       int
+	// resumedUnobserved is true if it did so before Rollcall had observed the suspension, or without the webhook.
+	resumedUnobserved bool
+	suspended         int
 	// resizes is the number of resizes, and sizes contains the last sizes of StatefulSets that were not 0.
 	resizes int
 	sizes   map[string]int32
@@ -229,6 +234,9 @@ func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
 		o.violate(extraAttempt, "%d restarts after %d failures and %d disruptions: %s",
 			attempts, o.failures, o.disruptions, after.Message)
 	}
+	if most := o.failures + o.disruptions + 2*o.suspended + o.releases; int(after.Attempt) > most {
+		o.violate(repeatedStart, "attempt %d after %d incidents: %s", after.Attempt, most, after.Message)
+	}
 	if int(after.Disruptions) > o.disruptions {
 		o.violate(failureForgiven, "%d disruptions after %d: %s", after.Disruptions, o.disruptions, after.Message)
 	}
@@ -311,6 +319,9 @@ func (o *oracle) checkStart(started *process, live []*process) {
 	if workload := started.pod.OwnerReferences[0].Name; started.restarts == 0 && o.succeeded[workload] != nil {
 		o.succeeded[workload].Delete(gang.PodIndex(started.pod)) // it runs again
 	}
+	if !o.resumedUnobserved && !o.startedApart {
+		o.checkNames(started)
+	}
 	if o.mayOverlap() {
 		return
 	}
@@ -323,6 +334,10 @@ func (o *oracle) checkStart(started *process, live []*process) {
 				started.pod.Name, attemptOf(started.pod), other.pod.Name, attemptOf(other.pod))
 		}
 	}
+}
+
+// checkNames checks that a starting rank resolves the names of the gang to pods of its own attempt.
+func (o *oracle) checkNames(started *process) {
 	for _, found := range o.resolve(started.pod) {
 		if areOfDifferentAttempts(started.pod, found) {
 			o.violate(gangSplit, "%s of attempt %s resolves %s to attempt %s",

@@ -56,6 +56,8 @@ func NewScenario(seed uint64) Scenario {
 	}
 	s.updateAtRandom(rand.New(rand.NewPCG(seed, 10)))
 	s.observeDrainsAtRandom(rand.New(rand.NewPCG(seed, 11)))
+	s.holdPodsAtRandom(rand.New(rand.NewPCG(seed, 12)))
+	s.suspendSetsAtRandom(rand.New(rand.NewPCG(seed, 13)))
 	s.Behavior.FailsWhenRunAgain = !changesLeader && rand.New(rand.NewPCG(seed, 8)).IntN(2) == 0
 	return s
 }
@@ -155,6 +157,32 @@ func (s *Scenario) observeDrainsAtRandom(r *rand.Rand) {
 	})
 	at := 30*time.Second + time.Duration(r.Int64N(int64(5*time.Minute)))
 	s.Incidents = append(s.Incidents, Incident{At: at, Kind: podEvicted, Value: int(s.Ranks)})
+	sortIncidents(s.Incidents)
+}
+
+// holdPodsAtRandom adds finalizers to pods in one of six scenarios.
+func (s *Scenario) holdPodsAtRandom(r *rand.Rand) {
+	if r.IntN(6) > 0 {
+		return
+	}
+	last := s.Incidents[len(s.Incidents)-1].At
+	for range 1 + r.IntN(2) {
+		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+		s.Incidents = append(s.Incidents, Incident{At: at, Kind: podHeld, Target: r.IntN(4)},
+			Incident{At: at + time.Duration(r.IntN(400))*time.Second, Kind: podsReleased})
+	}
+	sortIncidents(s.Incidents)
+}
+
+// suspendSetsAtRandom scales one of three StatefulSets to 0 and back.
+func (s *Scenario) suspendSetsAtRandom(r *rand.Rand) {
+	if s.Shape != oneStatefulSet || r.IntN(3) > 0 {
+		return
+	}
+	last := s.Incidents[len(s.Incidents)-1].At
+	at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+	s.Incidents = append(s.Incidents, Incident{At: at, Kind: userSuspends},
+		Incident{At: at + time.Duration(r.IntN(300))*time.Second, Kind: userResumes})
 	sortIncidents(s.Incidents)
 }
 

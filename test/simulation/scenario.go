@@ -103,6 +103,8 @@ const (
 	writesAllowed  incidentKind = "writes are permitted"
 	podRemoved     incidentKind = "finished pod is removed"
 	podTerminated  incidentKind = "kubelet terminates a pod"
+	podHeld        incidentKind = "stranger adds a finalizer to the pod of a rank"
+	podsReleased   incidentKind = "stranger removes its finalizers"
 	podForced      incidentKind = "pod is deleted without a grace period"
 	resizesDenied  incidentKind = "a policy denies more replicas"
 	resizesAllowed incidentKind = "more replicas are permitted"

@@ -66,6 +66,14 @@ func restartSequences() []sequence {
 		change:    func(s *Scenario) { s.Behavior.SIGTERMDelay = 8 * time.Second },
 		want:      wantedEnd{phase: lifecycle.Suspended, restarts: 1, end: lifecycle.Suspended},
 	}, {
+		name: "a user resumes a gang whose pods terminate", shape: oneJob,
+		incidents: []Incident{at(60, userSuspends), at(65, userResumes)},
+		change:    func(s *Scenario) { s.Behavior.SIGTERMDelay = 8 * time.Second },
+	}, {
+		name: "a user resumes a gang next to a pod of a lost node", shape: oneJob,
+		incidents: []Incident{at(60, nodeLost), at(70, userSuspends), at(80, userResumes), at(900, nodeReturns)},
+		change:    func(s *Scenario) { s.Behavior.AbortsWithoutPeers = true },
+	}, {
 		name: "9 a pod of a StatefulSet is replaced while no manager runs", shape: oneStatefulSet,
 		incidents: []Incident{at(60, managerCrashes), at(61, podForced, 1), at(80, managerStarts)},
 		want:      wantedEnd{disruptions: 1},
@@ -87,6 +95,16 @@ func restartSequences() []sequence {
 		incidents: []Incident{at(60, podTerminated, 1, 2)},
 		change:    func(s *Scenario) { s.Behavior.SIGTERMExitCode = 0 },
 		want:      wantedEnd{disruptions: 1, text: "TerminationByKubelet"},
+	}, {
+		name: "a stranger keeps a pod of a StatefulSet", shape: oneStatefulSet,
+		incidents: []Incident{at(50, podHeld, 1), at(60, rankExits, 1, 1)},
+		want: wantedEnd{
+			phase: lifecycle.Restarting, restarts: 1, reason: gang.ReasonPodStuckTerminating, end: lifecycle.Restarting,
+		},
+	}, {
+		name: "a stranger keeps a pod of a Job", shape: oneJob,
+		incidents: []Incident{at(50, podHeld, 1), at(60, rankExits, 1, 1)},
+		want:      wantedEnd{restarts: 1},
 	}, {
 		name: "a kubelet terminates a rank of a StatefulSet", shape: oneStatefulSet,
 		incidents: []Incident{at(60, podTerminated, 1, 2)},
@@ -150,6 +168,12 @@ func memberSequences() []sequence {
 			s.RestartPolicy = "never"
 			s.Behavior.SIGTERMDelay = 8 * time.Second
 			s.Late = []lateStream{late("rollcall-0/jobs", 59, 72)}
+		},
+	}, {
+		name: "18 a member is suspended, and its peers abort", shape: masterJobs,
+		incidents: []Incident{at(60, userSuspends, 1), at(100, userResumes)},
+		change: func(s *Scenario) {
+			s.RestartPolicy, s.Behavior.AbortsWithoutPeers = "never", true
 		},
 	}, {
 		name: "26 a stranger comes before the first status (N13)", shape: masterJobs,

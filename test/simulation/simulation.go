@@ -31,6 +31,8 @@ type simulation struct {
 	mapper    meta.RESTMapper
 	// userSuspended is true while a user or a queue wants the gang to be suspended.
 	userSuspended bool
+	// scaledToZero contains the StatefulSets that the user scaled to 0.
+	scaledToZero map[string]bool
 	// deleted contains the members that a user deleted and did not create again.
 	deleted map[string]bool
 }
@@ -87,7 +89,9 @@ func Run(scenario Scenario) Result {
 
 func newSimulation(scenario Scenario) *simulation {
 	w := newWorld(scenario)
-	s := &simulation{world: w, scenario: scenario, api: newAPI(w), deleted: map[string]bool{}}
+	s := &simulation{
+		world: w, scenario: scenario, api: newAPI(w), deleted: map[string]bool{}, scaledToZero: map[string]bool{},
+	}
 	s.admission = &admitter{mutator: webhook.NewMutator(engine, nil), validator: webhook.NewValidator(engine, nil)}
 	s.oracle = newOracle(s)
 	s.mapper = newMapper(scenario.Shape == queuedJob)
@@ -234,9 +238,7 @@ func (s *simulation) finishForeground(deleted client.Object) {
 		isLeft := func(o client.Object) bool { return isOwnedBy(o, owner) }
 		if isForegroundDeleted(owner) && !slices.ContainsFunc(s.api.list(podKind), isLeft) {
 			released := clone(owner)
-			released.SetFinalizers(slices.DeleteFunc(released.GetFinalizers(), func(f string) bool {
-				return f == metav1.FinalizerDeleteDependents
-			}))
+			removeFinalizer(released, metav1.FinalizerDeleteDependents)
 			_, _ = s.api.update(released, "") // the version is current
 		}
 	}
