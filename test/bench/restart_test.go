@@ -39,16 +39,17 @@ type restartPhase string
 
 // The events in their order. For a plain Job, the new pods are the one that replaces the failed pod.
 const (
-	oldPodsTerminate restartPhase = "first old pod terminates"
-	oldPodsGone      restartPhase = "last old pod is gone"
-	newPodsBegin     restartPhase = "first new pod exists"
-	newPodsExist     restartPhase = "last new pod exists"
-	newPodsBound     restartPhase = "last new pod is bound"
-	newPodsReady     restartPhase = "last new pod is ready"
+	oldPodsBeginToTerminate restartPhase = "first old pod terminates"
+	oldPodsTerminate        restartPhase = "last old pod terminates"
+	oldPodsGone             restartPhase = "last old pod is gone"
+	newPodsBegin            restartPhase = "first new pod exists"
+	newPodsExist            restartPhase = "last new pod exists"
+	newPodsBound            restartPhase = "last new pod is bound"
+	newPodsReady            restartPhase = "last new pod is ready"
 )
 
 var restartPhases = []restartPhase{
-	oldPodsTerminate, oldPodsGone, newPodsBegin, newPodsExist, newPodsBound, newPodsReady,
+	oldPodsBeginToTerminate, oldPodsTerminate, oldPodsGone, newPodsBegin, newPodsExist, newPodsBound, newPodsReady,
 }
 
 // restartResult holds the measurements of one restart.
@@ -263,7 +264,8 @@ func isFullySuspended(j *batchv1.Job) bool {
 // replacementWatch reads a watch of pods until enough new pods are ready.
 type replacementWatch struct {
 	startTime time.Time
-	oldPods   map[string]bool
+	// oldPods contains the pods of the former attempt; true for those that terminate.
+	oldPods map[string]bool
 	// newPods are the latest events of the new pods, of which ready are ready.
 	newPods map[string]restartPhase
 	ready   int
@@ -276,7 +278,7 @@ func newReplacementWatch(startTime time.Time, old []corev1.Pod) *replacementWatc
 		seconds: map[restartPhase]float64{},
 	}
 	for _, p := range old {
-		w.oldPods[p.Name] = true
+		w.oldPods[p.Name] = false
 	}
 	return w
 }
@@ -288,15 +290,13 @@ func (w *replacementWatch) waitForReplacements(ctx context.Context, pods watch.I
 			return fmt.Errorf("waiting for %d new pods, of which %d are ready: %w", want, w.ready, ctx.Err())
 		case e, open := <-pods.ResultChan():
 			p, ok := e.Object.(*corev1.Pod)
-			switch {
-			case !open || !ok:
+			if !open || !ok {
 				return fmt.Errorf("the watch of pods ended: %v", e.Object)
-			case !w.oldPods[p.Name]:
+			}
+			if _, isOld := w.oldPods[p.Name]; isOld {
+				w.recordOldPod(e.Type, p)
+			} else {
 				w.recordNewPod(p)
-			case e.Type == watch.Deleted:
-				w.record(oldPodsGone)
-			case p.DeletionTimestamp != nil && w.seconds[oldPodsTerminate] == 0:
-				w.record(oldPodsTerminate)
 			}
 		}
 	}
@@ -306,6 +306,19 @@ func (w *replacementWatch) waitForReplacements(ctx context.Context, pods watch.I
 // record records that a phase ends now, unless a later pod ends it.
 func (w *replacementWatch) record(phase restartPhase) {
 	w.seconds[phase] = time.Since(w.startTime).Seconds()
+}
+
+func (w *replacementWatch) recordOldPod(event watch.EventType, p *corev1.Pod) {
+	if p.DeletionTimestamp != nil && !w.oldPods[p.Name] {
+		w.oldPods[p.Name] = true
+		if w.seconds[oldPodsBeginToTerminate] == 0 {
+			w.record(oldPodsBeginToTerminate)
+		}
+		w.record(oldPodsTerminate)
+	}
+	if event == watch.Deleted {
+		w.record(oldPodsGone)
+	}
 }
 
 func (w *replacementWatch) recordNewPod(p *corev1.Pod) {

@@ -156,7 +156,8 @@ func (n *runningLife) checkPhase(h *history, phases ...lifecycle.Phase) (int32, 
 	if want := len(newWorkloads(n.life, corev1.PodSpec{})); len(h.statuses) != want {
 		return 0, fmt.Errorf("%d of %d workloads exist", len(h.statuses), want)
 	}
-	least, most := n.leastRestarts(), n.model.attempts()+int32(len(h.faults))-n.ownFaults
+	faults := int32(len(h.faults)) - n.ownFaults
+	least, most := n.leastRestarts(), n.model.attempts()+faults
 	var restarts []int32
 	for _, status := range h.statuses {
 		done := status.Restarts + status.Disruptions
@@ -164,6 +165,10 @@ func (n *runningLife) checkPhase(h *history, phases ...lifecycle.Phase) (int32, 
 		if !isPhase || done < least || done > most {
 			return 0, fmt.Errorf("the gang is %s after %d restarts, want %v after %d to %d: %s",
 				status.Phase, done, phases, least, most, status.Message)
+		}
+		if status.Restarts > n.model.restarts+faults {
+			return 0, fmt.Errorf("a disruption used up a restart: %d restarts and %d disruptions, want at most %d restarts: %s",
+				status.Restarts, status.Disruptions, n.model.restarts, status.Message)
 		}
 		restarts = append(restarts, done)
 	}
@@ -178,6 +183,7 @@ func TestCheckPhase(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind              kind
 		restarts          []int32 // of each workload
+		asFailures        bool    // counts them as failures, and not as disruptions
 		model, extra, own int32
 		faults            map[int]bool
 		isWrong           bool
@@ -190,6 +196,7 @@ func TestCheckPhase(t *testing.T) {
 		"a fault of another life is not noticed":     {restarts: []int32{1}, model: 1, faults: fault},
 		"a restart is taken back":                    {restarts: []int32{0}, extra: 1, faults: fault, isWrong: true},
 		"a fault of this life costs two restarts":    {restarts: []int32{2}, model: 1, own: 1, faults: fault, isWrong: true},
+		"a disruption uses up a restart":             {restarts: []int32{1}, asFailures: true, model: 1, isWrong: true},
 		"two workloads have different numbers":       {kind: twoJobs, restarts: []int32{0, 1}, faults: fault, isWrong: true},
 		"a workload does not exist":                  {kind: twoJobs, restarts: []int32{0}, isWrong: true},
 	} {
@@ -197,9 +204,11 @@ func TestCheckPhase(t *testing.T) {
 			h := newHistory(&nodeFault{})
 			h.faults = c.faults
 			for i, restarts := range c.restarts {
-				h.statuses[types.UID(strconv.Itoa(i))] = lifecycle.Status{
-					State: lifecycle.State{Phase: lifecycle.Running, Disruptions: restarts},
+				state := lifecycle.State{Phase: lifecycle.Running, Disruptions: restarts}
+				if c.asFailures {
+					state.Restarts, state.Disruptions = restarts, 0
 				}
+				h.statuses[types.UID(strconv.Itoa(i))] = lifecycle.Status{State: state}
 			}
 			l := life{Kind: c.kind, Ranks: 2}
 			n := runningLife{life: l, model: newModel(l), extra: c.extra, ownFaults: c.own}

@@ -66,14 +66,17 @@ func TestDrain(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			var attempts int32
 			for _, g := range gangs {
 				for index, pod := range g.waitForRunningRanks(t, 1) {
 					if pod.UID == g.pods[index].UID {
 						t.Errorf("rank %d of %s was not restarted", index, g.name)
 					}
 				}
+				attempts += g.status.Attempt
 			}
-			t.Logf("all ranks of %d gangs run again after %.1f s", len(gangs), time.Since(start).Seconds())
+			t.Logf("all ranks of %d gangs run again after %.1f s; %d starts were repeated", len(gangs),
+				time.Since(start).Seconds(), int(attempts)-len(gangs))
 		})
 	}
 }
@@ -85,6 +88,8 @@ type terminableGang struct {
 	statefulSet     bool
 	// pods are the pods of the first attempt by index.
 	pods map[int32]corev1.Pod
+	// status is that which waitForRunningRanks read last.
+	status lifecycle.Status
 }
 
 // createTerminableGangs creates one gang, or 20 with ROLLCALL_E2E=all.
@@ -124,23 +129,24 @@ func (g *terminableGang) read(ctx context.Context) (gang.Workload, error) {
 	return g.readWorkload(ctx, g.namespace, g.name, g.statefulSet)
 }
 
-// waitForRunningRanks waits until the gang is Running after a number of restarts. It returns the pods by
-// index.
-func (g *terminableGang) waitForRunningRanks(t *testing.T, restarts int32) map[int32]corev1.Pod {
+// waitForRunningRanks waits until the gang is Running after a number of disruptions, and no restart. It returns the pods
+// by index.
+func (g *terminableGang) waitForRunningRanks(t *testing.T, disruptions int32) map[int32]corev1.Pod {
 	t.Helper()
 	pods := map[int32]corev1.Pod{}
-	wait.For(t, fmt.Sprintf("all ranks of %s after %d restarts", g.name, restarts), func(ctx context.Context) error {
+	wait.For(t, fmt.Sprintf("all ranks of %s after %d disruptions", g.name, disruptions), func(ctx context.Context) error {
 		w, err := g.read(ctx)
 		if err != nil {
 			return err
 		}
 		status := lifecycle.ReadStatus(w)
-		done := status.Restarts + status.Disruptions
-		if status.Phase.Terminal() || done > restarts {
-			t.Fatalf("%s is %s after %d restarts: %s", g.name, status.Phase, done, status.Message)
+		g.status = status
+		if status.Phase.Terminal() || status.Restarts > 0 || status.Disruptions > disruptions {
+			t.Fatalf("%s is %s after %d restarts and %d disruptions: %s",
+				g.name, status.Phase, status.Restarts, status.Disruptions, status.Message)
 		}
-		if status.Phase != lifecycle.Running || done < restarts {
-			return fmt.Errorf("%s after %d restarts: %s", status.Phase, done, status.Message)
+		if status.Phase != lifecycle.Running || status.Disruptions < disruptions {
+			return fmt.Errorf("%s after %d disruptions: %s", status.Phase, status.Disruptions, status.Message)
 		}
 		clear(pods)
 		for _, pod := range g.listPods(t, g.namespace, g.name) {
