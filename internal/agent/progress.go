@@ -24,8 +24,8 @@ const printDelay = time.Second
 var errProgressUsage = errors.New("usage: agent progress FILE TIMEOUT [PERIOD]")
 
 // checkProgress is the probe of a training container. It returns an error only if the program of the container did not
-// write a file within a timeout. A program that has not written the file since it started makes progress, because nobody
-// knows how long its start takes. So a file of an earlier attempt does not count.
+// write a file within a timeout. A program that has not written the file since it started makes progress, because
+// nobody knows how long its start takes. So a file of an earlier attempt does not count.
 //
 // With a period, which is that of the probe, the rank is terminated after two failed probes. The first waits until the
 // period after the timeout has elapsed, so it changes no rank that recovers. The second waits for another period. All

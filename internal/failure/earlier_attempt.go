@@ -36,18 +36,11 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	if hasAttempt && isEnding && c.precedesJobStart(pod) {
 		return true
 	}
-	if !hasAttempt && c.hasExitedInSuspension(pod) {
-		return true
+	if !hasAttempt {
+		return c.hasEndedBeforeResumption(pod)
 	}
 	// A suspension deletes active pods only, and a user can resume a Job before its label is changed.
-	return (hasAttempt || c.mayBeEarlierSuccess(pod)) && c.hasExitedBefore(pod)
-}
-
-// hasExitedInSuspension reports whether a pod without a label of its attempt ran on while another member was suspended,
-// and all its containers exited before that member was resumed.
-func (c Context) hasExitedInSuspension(pod *corev1.Pod) bool {
-	return c.Attempt > 0 && pod.CreationTimestamp.Time.Before(c.ResumeTime) && allContainersTerminated(pod) &&
-		!lastExitTime(pod).After(c.ResumeTime)
+	return c.hasExitedBefore(pod)
 }
 
 // precedesJobStart reports whether a pod was certainly created before its Job was resumed for the current attempt. The
@@ -56,11 +49,17 @@ func (c Context) precedesJobStart(pod *corev1.Pod) bool {
 	return c.JobNotStarted || pod.CreationTimestamp.Time.Before(c.JobStartTime.Add(-clockTolerance))
 }
 
-// mayBeEarlierSuccess reports whether a pod without a label of its attempt may have succeeded in an earlier attempt.
-// The pods of a gang that never restarts have no label. Their failures end the gang, unless a member is suspended, so
-// a success is earlier in an attempt that follows a suspension.
-func (c Context) mayBeEarlierSuccess(pod *corev1.Pod) bool {
-	return c.Attempt > 0 && pod.Status.Phase == corev1.PodSucceeded
+// hasEndedBeforeResumption reports whether a pod without a label of its attempt ended in an earlier attempt. The pods
+// of StatefulSets and of gangs that never restart have no label, and the attempts of the latter follow suspensions. A
+// success may be earlier than the attempt. A failure ends the gang, unless another member is suspended: then it is
+// earlier than the resumption.
+func (c Context) hasEndedBeforeResumption(pod *corev1.Pod) bool {
+	if c.Attempt == 0 {
+		return false
+	}
+	isEarlierSuccess := pod.Status.Phase == corev1.PodSucceeded && c.hasExitedBefore(pod)
+	ranOn := pod.CreationTimestamp.Time.Before(c.ResumeTime) && allContainersTerminated(pod)
+	return isEarlierSuccess || ranOn && !lastExitTime(pod).After(c.ResumeTime)
 }
 
 // hasExitedBefore reports whether all containers of a pod exited before the attempt started.

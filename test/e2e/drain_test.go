@@ -129,8 +129,8 @@ func (g *terminableGang) read(ctx context.Context) (gang.Workload, error) {
 	return g.readWorkload(ctx, g.namespace, g.name, g.statefulSet)
 }
 
-// waitForRunningRanks waits until the gang is Running after a number of disruptions, and no restart. It returns the pods
-// by index.
+// waitForRunningRanks waits until the gang is Running after a number of disruptions, and no restart. It returns the
+// pods by index.
 func (g *terminableGang) waitForRunningRanks(t *testing.T, disruptions int32) map[int32]corev1.Pod {
 	t.Helper()
 	pods := map[int32]corev1.Pod{}

@@ -48,6 +48,7 @@ func TestRestart(t *testing.T) {
 		"BackoffLimitZero":     testBackoffLimitZero,
 		"Elastic":              testElasticRankFails,
 		"Suspended":            testSuspendAndResume,
+		"ResumedTooEarly":      testResumeNextToTerminatingPod,
 		"ResumedByAnother":     testRestartResumedExternally,
 		"QueueWithoutKueue":    testRestartQueueWithoutKueue,
 		"StartTimeout":         testRestartStartTimeout,

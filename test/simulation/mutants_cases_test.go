@@ -59,7 +59,7 @@ func decisionMutants() []mutant {
 		edits: []edit{{"controller/isolation.go", "return next.Phase == lifecycle.Suspended", "return false"}},
 	}, {
 		name: "an exit while a member was suspended counts", sequence: "18 a member is suspended, and its peers",
-		edits: []edit{{"failure/earlier_attempt.go", "if !hasAttempt && c.has", "if false && !hasAttempt && c.has"}},
+		edits: []edit{{"failure/earlier_attempt.go", "ranOn := pod.", "ranOn := false && pod."}},
 	}, {
 		name: "nobody names a pod that a finalizer keeps", sequence: "a stranger keeps a pod of a StatefulSet",
 		edits: []edit{{"lifecycle/pods.go", "IsPodTerminal(pod) && w.StatefulSet == nil", "IsPodTerminal(pod)"}},
@@ -189,7 +189,8 @@ func formerBuilds() []mutant {
 		name: "N2 a suspension starts no attempt", sequence: "17 ",
 		edits: []edit{
 			{"lifecycle/state.go", "(snapshot.HasPods || s.wereAllReady()) {\n\t\ts.Attempt++", "false {"},
-			{"failure/earlier_attempt.go", "c.mayBeEarlierSuccess(pod)) && c.hasExitedBefore(pod)", "false) && false"},
+			{"failure/earlier_attempt.go", "return c.hasEndedBeforeResumption(pod)", "return false"},
+			{"failure/earlier_attempt.go", "	return c.hasExitedBefore(pod)\n}", "	return false\n}"},
 		},
 	}, {
 		name: "N8 a resize that is forbidden is not reported", sequence: "24 ",
@@ -303,7 +304,7 @@ func formerBuilds() []mutant {
 	}, {
 		name: "a success from before a suspension counts", sequence: "a gang that never restarts is",
 		edits: []edit{{
-			"failure/earlier_attempt.go", "pod.Status.Phase == corev1.PodSucceeded\n", "false\n",
+			"failure/earlier_attempt.go", "isEarlierSuccess := pod.", "isEarlierSuccess := false && pod.",
 		}},
 	}}
 }

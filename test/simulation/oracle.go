@@ -35,8 +35,8 @@ const (
 	gangSplit property = "a name leads to an earlier attempt"
 	// extraAttempt: one incident costs at most one attempt.
 	extraAttempt property = "one incident cost several attempts"
-	// repeatedStart: no start is repeated without an incident, except after a suspension: a user or a queue can resume a Job
-	// before its completed ranks are reset.
+	// repeatedStart: no start is repeated without an incident, except after a suspension: a user or a queue can resume a
+	// Job before its completed ranks are reset.
 	repeatedStart property = "a start was repeated without an incident"
 	// disruptionCounted: a disruption or a suspension uses up no restart.
 	disruptionCounted property = "a disruption used up a restart"

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/wait"
 )
@@ -111,4 +113,29 @@ func testRestartOneMemberSuspended(t *testing.T, m *manager, ns string) {
 	r.waitForPhase(lifecycle.Running, 1)
 	r.checkPodsReplaced(before, "1")
 	r.checkPhaseStable(2 * time.Second)
+}
+
+// testResumeNextToTerminatingPod checks that the Service of a gang excludes a terminating pod before its user resumes
+// the gang.
+func testResumeNextToTerminatingPod(t *testing.T, m *manager, ns string) {
+	r := m.startGang(t, ns, newTrainingWorkload(3))
+	before := r.listActivePods()
+	terminate := r.holdTermination(r.getActivePod("worker-0"))
+	checkSelector := func(ctx context.Context) error {
+		service, err := m.Client.CoreV1().Services(ns).Get(ctx, "train", metav1.GetOptions{})
+		if err == nil && service.Spec.Selector[gang.LabelAttempt] != "1" {
+			err = fmt.Errorf("the Service selects %v", service.Spec.Selector)
+		}
+		return err
+	}
+	r.patchJob("train", `{"spec":{"suspend":true}}`)
+	r.waitForPhase(lifecycle.Suspended, 0)
+	wait.For(t, "the Service to exclude the terminating pod", checkSelector)
+	r.resumeJob("train")
+	terminate()
+	r.waitForPhase(lifecycle.Running, 0)
+	r.checkPodsReplaced(before, "1")
+	if err := checkSelector(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
