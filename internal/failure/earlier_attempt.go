@@ -49,17 +49,12 @@ func (c Context) precedesJobStart(pod *corev1.Pod) bool {
 	return c.JobNotStarted || pod.CreationTimestamp.Time.Before(c.JobStartTime.Add(-clockTolerance))
 }
 
-// hasEndedBeforeResumption reports whether a pod without a label of its attempt ended in an earlier attempt. The pods
-// of StatefulSets and of gangs that never restart have no label, and the attempts of the latter follow suspensions. A
-// success may be earlier than the attempt. A failure ends the gang, unless another member is suspended: then it is
-// earlier than the resumption.
+// hasEndedBeforeResumption reports whether a pod without a label of its attempt ended before all members were resumed
+// for an attempt after the first. The pods of StatefulSets and of gangs that never restart have no label. A failure ends
+// such a gang, unless another member is suspended.
 func (c Context) hasEndedBeforeResumption(pod *corev1.Pod) bool {
-	if c.Attempt == 0 {
-		return false
-	}
-	isEarlierSuccess := pod.Status.Phase == corev1.PodSucceeded && c.hasExitedBefore(pod)
-	ranOn := pod.CreationTimestamp.Time.Before(c.ResumeTime) && allContainersTerminated(pod)
-	return isEarlierSuccess || ranOn && !lastExitTime(pod).After(c.ResumeTime)
+	return c.Attempt > 0 && pod.CreationTimestamp.Time.Before(c.ResumeTime) && allContainersTerminated(pod) &&
+		!lastExitTime(pod).After(c.ResumeTime)
 }
 
 // hasExitedBefore reports whether all containers of a pod exited before the attempt started.

@@ -55,7 +55,7 @@ func TestFindCompletedRanks(t *testing.T) {
 				Spec:   batchv1.JobSpec{Parallelism: ptr.To[int32](6)},
 				Status: batchv1.JobStatus{CompletedIndexes: c.completedIndexes},
 			}}}
-			context := failure.Context{Attempt: 1, AttemptStartTime: podtest.At(25)}
+			context := failure.Context{Attempt: 1, AttemptStartTime: podtest.At(25), ResumeTime: podtest.At(25)}
 			got, lost := w.findCompletedRanks(context, c.known, time.Time{})
 			if diff := cmp.Diff(c.want, got); diff != "" || lost != c.wantLost {
 				t.Errorf("%d lost ranks, want %d; completed (-want +got):\n%s", lost, c.wantLost, diff)

@@ -59,7 +59,7 @@ func decisionMutants() []mutant {
 		edits: []edit{{"controller/isolation.go", "return next.Phase == lifecycle.Suspended", "return false"}},
 	}, {
 		name: "an exit while a member was suspended counts", sequence: "18 a member is suspended, and its peers",
-		edits: []edit{{"failure/earlier_attempt.go", "ranOn := pod.", "ranOn := false && pod."}},
+		edits: []edit{{"failure/earlier_attempt.go", "return c.hasEndedBefore", "return false && c.hasEndedBefore"}},
 	}, {
 		name: "nobody names a pod that a finalizer keeps", sequence: "a stranger keeps a pod of a StatefulSet",
 		edits: []edit{{"lifecycle/pods.go", "IsPodTerminal(pod) && w.StatefulSet == nil", "IsPodTerminal(pod)"}},
@@ -239,7 +239,7 @@ func formerBuilds() []mutant {
 		name: "N21b the clocks of nodes differ by a second at most", sequence: "28 ",
 		edits: []edit{{"failure/failure.go", "deletionTolerance = 5 * time.Second", "deletionTolerance = time.Second"}},
 	}, {
-		name: "N21c the clock of the machine decides about attempts", sequence: "N21c ",
+		name: "N21c the clock of the machine decides about attempts", sequence: "N21a ",
 		edits: []edit{{"controller/server_clock.go", "if !c.exceeds {", "if c.isMeasured {"}},
 	}, {
 		name: "leftover 1 a gang fails without waiting for its master", sequence: "14 ",
@@ -303,8 +303,6 @@ func formerBuilds() []mutant {
 		edits: []edit{{"lifecycle/evidence.go", "if state.Attempt > 0 {", "if state.Attempt < 0 {"}},
 	}, {
 		name: "a success from before a suspension counts", sequence: "a gang that never restarts is",
-		edits: []edit{{
-			"failure/earlier_attempt.go", "isEarlierSuccess := pod.", "isEarlierSuccess := false && pod.",
-		}},
+		edits: []edit{{"failure/earlier_attempt.go", "return c.Attempt > 0 &&", "return c.Attempt < 0 &&"}},
 	}}
 }
