@@ -50,8 +50,8 @@ func (c Context) precedesJobStart(pod *corev1.Pod) bool {
 }
 
 // hasEndedBeforeResumption reports whether a pod without a label of its attempt ended before all members were resumed
-// for an attempt after the first. The pods of StatefulSets and of gangs that never restart have no label. A failure ends
-// such a gang, unless another member is suspended.
+// for an attempt after the first. The pods of StatefulSets and of gangs that never restart have no label. A failure
+// ends such a gang, unless another member is suspended.
 func (c Context) hasEndedBeforeResumption(pod *corev1.Pod) bool {
 	return c.Attempt > 0 && pod.CreationTimestamp.Time.Before(c.ResumeTime) && allContainersTerminated(pod) &&
 		!lastExitTime(pod).After(c.ResumeTime)
