@@ -138,7 +138,8 @@ func testQueuedNameTaken(t *testing.T, k *queuedGangs, ns string) {
 	wait.For(t, "the workers to be scaled to 0", func(ctx context.Context) error { // the controller can lag behind
 		set, err := k.Client.AppsV1().StatefulSets(ns).Get(ctx, "train-worker", metav1.GetOptions{})
 		if err == nil && (*set.Spec.Replicas > 0 || set.Status.ObservedGeneration < set.Generation) {
-			err = fmt.Errorf("%d replicas, generation %d of %d", *set.Spec.Replicas, set.Status.ObservedGeneration, set.Generation)
+			err = fmt.Errorf("%d replicas, generation %d of %d",
+				*set.Spec.Replicas, set.Status.ObservedGeneration, set.Generation)
 		}
 		return err
 	})
