@@ -29,11 +29,11 @@ func TestVolumesOnDisk(t *testing.T) {
 	if match == nil {
 		t.Fatal("the page has no annotation with volumes")
 	}
-	want := map[string]bool{}
+	want, engine := map[string]bool{}, injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	for _, c := range golden.Cases(t) {
 		w := golden.ParseWorkload(t, c.Manifest)
 		had := slices.Clone(w.Template().Spec.Volumes)
-		_, _ = injectors.NewEngine(injectors.Builtin(), gang.Config{}).Admit(w) // a denied workload is not changed
+		_, _ = engine.Admit(w) // a denied workload is not changed
 		for _, v := range w.Template().Spec.Volumes {
 			isOnDisk := v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
 			isOwn := slices.ContainsFunc(had, func(h corev1.Volume) bool { return h.Name == v.Name })

@@ -76,8 +76,8 @@ func (r *Reconciler) isolateAttempt(
 	return nil
 }
 
-// mayMeetNextAttempt reports whether the next attempt can start while pods of the last one may still run: without a
-// stuck pod, or when a queue or a user resumes the members, who wait for no pod.
+// mayMeetNextAttempt reports whether the next attempt can start while pods of the last one may still run. A restart
+// does not wait for a stuck pod. A queue or a user that resumes the members waits for no pod.
 func (g *observedGang) mayMeetNextAttempt(next lifecycle.State) bool {
 	switch {
 	case !g.memberStates.AllSuspended():

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -163,28 +162,26 @@ func restartReason(f *failure.Failure) string {
 	switch {
 	case f == nil:
 		return "other"
+	case reasonClasses[f.Reason] != "":
+		return reasonClasses[f.Reason]
 	case f.IsOOMKilled():
 		return "oom_killed"
-	case f.Reason == failure.ReasonStalled:
-		return "stalled"
-	case f.Reason == failure.ReasonDeviceUnhealthy: // also if the container exited
-		return "device_unhealthy"
-	case f.IsFailedPreflight():
-		return "preflight_failed"
 	case f.IsLostContainer():
 		return "node_lost"
 	case f.Container != "":
 		return "container_exit"
 	case f.IsEviction():
 		return "evicted"
+	default:
+		return "other"
 	}
-	return cmp.Or(reasonClasses[f.Reason], "other")
 }
 
-// reasonClasses contains the classes of failures of a gang or a pod.
+// reasonClasses contains the classes of the reasons of Rollcall, which no container and no eviction has.
 var reasonClasses = map[string]string{
+	failure.ReasonStalled: "stalled", failure.ReasonPreflightFailed: "preflight_failed",
 	failure.ReasonPodDeleted: "deleted", failure.ReasonMemberRecreated: "deleted", failure.ReasonMemberDeleted: "deleted",
-	failure.ReasonNodeLost:     "node_lost",
+	failure.ReasonNodeLost: "node_lost", failure.ReasonDeviceUnhealthy: "device_unhealthy",
 	failure.ReasonStartTimeout: "start_timeout", failure.ReasonScheduleTimeout: "schedule_timeout",
 	failure.ReasonRankLost: "unobserved", failure.ReasonUnobserved: "unobserved",
 }

@@ -40,7 +40,7 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 		return c.hasEndedBeforeResumption(pod)
 	}
 	// A suspension deletes active pods only, and a user can resume a Job before its label is changed.
-	return c.hasExitedBefore(pod)
+	return hasExitedBy(pod, c.AttemptStartTime)
 }
 
 // precedesJobStart reports whether a pod was certainly created before its Job was resumed for the current attempt. The
@@ -53,13 +53,12 @@ func (c Context) precedesJobStart(pod *corev1.Pod) bool {
 // for an attempt after the first. The pods of StatefulSets and of gangs that never restart have no label. A failure
 // ends such a gang, unless another member is suspended.
 func (c Context) hasEndedBeforeResumption(pod *corev1.Pod) bool {
-	return c.Attempt > 0 && pod.CreationTimestamp.Time.Before(c.ResumeTime) && allContainersTerminated(pod) &&
-		!lastExitTime(pod).After(c.ResumeTime)
+	return c.Attempt > 0 && pod.CreationTimestamp.Time.Before(c.ResumeTime) && hasExitedBy(pod, c.ResumeTime)
 }
 
-// hasExitedBefore reports whether all containers of a pod exited before the attempt started.
-func (c Context) hasExitedBefore(pod *corev1.Pod) bool {
-	return allContainersTerminated(pod) && !lastExitTime(pod).After(c.AttemptStartTime)
+// hasExitedBy reports whether all containers of a pod exited by a time.
+func hasExitedBy(pod *corev1.Pod, t time.Time) bool {
+	return allContainersTerminated(pod) && !lastExitTime(pod).After(t)
 }
 
 // lastExitTime returns when the last container of a pod exited. If no container has, it returns when a

@@ -48,26 +48,28 @@ const (
 // reasonOOMKilled is the reason of the kubelet for a container that exceeded its memory limit.
 const reasonOOMKilled = "OOMKilled"
 
-// evictionReasons are the reasons of pods that the kubelet or the control plane evicted: the pod
-// reason Evicted, and the reasons of the condition DisruptionTarget (KEP-3329).
-var evictionReasons = []string{
-	"Evicted", "EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager",
-	"DeletionByDeviceTaintManager", "DeletionByPodGC", "TerminationByKubelet",
+// disruptionTargetReasons are the reasons of the condition DisruptionTarget (KEP-3329).
+var disruptionTargetReasons = []string{
+	"EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByDeviceTaintManager",
+	"DeletionByPodGC", "TerminationByKubelet",
 }
+
+// evictionReasons are the reasons of pods that the kubelet or the control plane evicted: the pod
+// reason Evicted, and those of the condition.
+var evictionReasons = append([]string{"Evicted"}, disruptionTargetReasons...)
 
 // disruptionReasons are the reasons of failures that the infrastructure or a user caused, and not the
 // program. A failed pod that nobody observed is one of them: Kubernetes keeps the pods of Jobs that failed by
 // themselves, so somebody deleted the pod. The reasons of the kubelet are for the shutdown of its node, and
 // for a pod that makes room for a critical pod. The reason Evicted is missing: without a
 // condition, which has another reason, the pod exceeded its own limit of local storage (kubernetes
-// pkg/kubelet/eviction, localStorageEviction). The last reason is that of YuniKorn for a gang that held some of its
-// nodes for too long (yunikorn-k8shim pkg/common/constants).
-var disruptionReasons = []string{
+// pkg/kubelet/eviction, localStorageEviction). ResourceReservationTimeout is that of YuniKorn for a gang that held
+// some of its nodes for too long (yunikorn-k8shim pkg/common/constants).
+var disruptionReasons = append([]string{
 	ReasonPodDeleted, ReasonRankLost, ReasonUnobserved, ReasonNodeLost, ReasonDeviceUnhealthy,
 	ReasonMemberRecreated, ReasonMemberDeleted, ReasonMemberSuspended, ReasonScheduleTimeout,
-	"EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByDeviceTaintManager",
-	"DeletionByPodGC", "TerminationByKubelet", "NodeShutdown", "Terminated", "Preempting", "ResourceReservationTimeout",
-}
+	"NodeShutdown", "Terminated", "Preempting", "ResourceReservationTimeout",
+}, disruptionTargetReasons...)
 
 // exceededRequest is part of the message of the kubelet about a pod that it evicts from a node without
 // enough memory or storage, if the pod used more than it requested (kubernetes pkg/kubelet/eviction,

@@ -211,9 +211,10 @@ func (s *simulation) applySuspension(i Incident) {
 // suspendMember suspends an unfinished Job, or scales a StatefulSet to 0, as a user does.
 func (s *simulation) suspendMember(m memberSpec) {
 	w, ok := s.member(m)
-	isSuspended := ok && w.StatefulSet != nil && w.IsSuspended()
-	if s.scenario.Shape == queuedJob || !ok || isSuspended || w.Job != nil && isJobFinished(w.Job) ||
-		w.StatefulSet != nil && s.oracle.final.Phase.Terminal() {
+	if s.scenario.Shape == queuedJob || !ok || w.Job != nil && isJobFinished(w.Job) {
+		return
+	}
+	if w.StatefulSet != nil && (w.IsSuspended() || s.oracle.final.Phase.Terminal()) {
 		return
 	}
 	s.userSuspended = true
@@ -228,7 +229,7 @@ func (s *simulation) suspendMember(m memberSpec) {
 	s.setSuspend(m, true)
 }
 
-// setSuspend suspends or resumes a Job, as a user does.
+// setSuspend suspends or resumes a Job, or scales a StatefulSet to 0 and back, as a user does.
 func (s *simulation) setSuspend(m memberSpec, suspend bool) {
 	switch {
 	case !m.isStatefulSet:

@@ -190,7 +190,7 @@ func formerBuilds() []mutant {
 		edits: []edit{
 			{"lifecycle/state.go", "(snapshot.HasPods || s.wereAllReady()) {\n\t\ts.Attempt++", "false {"},
 			{"failure/earlier_attempt.go", "return c.hasEndedBeforeResumption(pod)", "return false"},
-			{"failure/earlier_attempt.go", "	return c.hasExitedBefore(pod)\n}", "	return false\n}"},
+			{"failure/earlier_attempt.go", "return hasExitedBy(pod, c.AttemptStartTime)", "return false"},
 		},
 	}, {
 		name: "N8 a resize that is forbidden is not reported", sequence: "24 ",

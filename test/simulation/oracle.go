@@ -336,16 +336,6 @@ func (o *oracle) checkStart(started *process, live []*process) {
 	}
 }
 
-// checkNames checks that a starting rank resolves the names of the gang to pods of its own attempt.
-func (o *oracle) checkNames(started *process) {
-	for _, found := range o.resolve(started.pod) {
-		if areOfDifferentAttempts(started.pod, found) {
-			o.violate(gangSplit, "%s of attempt %s resolves %s to attempt %s",
-				started.pod.Name, attemptOf(started.pod), found.Spec.Hostname, attemptOf(found))
-		}
-	}
-}
-
 // checkNode checks that a starting rank is not on an avoided node.
 func (o *oracle) checkNode(started *process) {
 	attempt := attemptOf(started.pod) // empty for a StatefulSet
@@ -360,33 +350,8 @@ func (o *oracle) isOfGang(pod *corev1.Pod) bool {
 	return gangOf(pod) == gangName && !o.strangers.Has(controllerOf(pod))
 }
 
-// areOfDifferentAttempts reports whether two pods have labels with different attempts.
-func areOfDifferentAttempts(a, b *corev1.Pod) bool {
-	return attemptOf(a) != "" && attemptOf(b) != "" && attemptOf(a) != attemptOf(b)
-}
-
 // mayOverlap reports whether somebody else than Rollcall started pods next to those of an earlier attempt.
 func (o *oracle) mayOverlap() bool { return o.resumedTooEarly || o.startedApart }
-
-// resolve returns the pods to which the names of the gang lead.
-func (o *oracle) resolve(pod *corev1.Pod) []*corev1.Pod {
-	service, ok := o.api.find(serviceKind, pod.Spec.Subdomain).(*corev1.Service)
-	if !ok {
-		return nil
-	}
-	var out []*corev1.Pod
-	for _, other := range o.api.list(podKind) {
-		other := other.(*corev1.Pod)
-		matches := !isTerminal(other) && other.Spec.NodeName != "" && o.hasOwner(other)
-		for key, value := range service.Spec.Selector {
-			matches = matches && other.Labels[key] == value
-		}
-		if matches {
-			out = append(out, other)
-		}
-	}
-	return out
-}
 
 // countWrite counts an accepted write of Rollcall. Two leaders whose caches differ may correct each other until the
 // former notices.

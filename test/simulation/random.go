@@ -69,7 +69,7 @@ func (s *Scenario) restartNodesAtRandom(r *rand.Rand) {
 	}
 	last := s.Incidents[len(s.Incidents)-1].At
 	for range 1 + r.IntN(2) {
-		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+		at := pickTime(r, last)
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: nodeRestarts, Target: r.IntN(4), Value: 5 + r.IntN(40)})
 	}
 	sortIncidents(s.Incidents)
@@ -84,7 +84,7 @@ func (s *Scenario) terminateByKubeletAtRandom(r *rand.Rand) {
 	}
 	last := s.Incidents[len(s.Incidents)-1].At
 	for range 1 + r.IntN(2) {
-		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+		at := pickTime(r, last)
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: podTerminated, Target: r.IntN(4), Value: r.IntN(4)})
 	}
 	sortIncidents(s.Incidents)
@@ -98,7 +98,7 @@ func (s *Scenario) breakNodesAtRandom(r *rand.Rand) {
 	s.AvoidsNodes = true
 	last := s.Incidents[len(s.Incidents)-1].At
 	for range r.IntN(3) {
-		at, target := 20*time.Second+time.Duration(r.Int64N(int64(last))), r.IntN(4)
+		at, target := pickTime(r, last), r.IntN(4)
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: nodeBreaks, Target: target},
 			Incident{At: at + time.Duration(r.IntN(300))*time.Second, Kind: nodeRepaired, Target: target})
 	}
@@ -113,7 +113,7 @@ func (s *Scenario) resizeAtRandom(r *rand.Rand) {
 	}
 	last := s.Incidents[len(s.Incidents)-1].At
 	for range r.IntN(3) {
-		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+		at := pickTime(r, last)
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: setResized, Value: 1 + r.IntN(5)})
 		if r.IntN(3) == 0 {
 			end := at + time.Duration(r.IntN(120))*time.Second
@@ -122,7 +122,7 @@ func (s *Scenario) resizeAtRandom(r *rand.Rand) {
 		}
 	}
 	for range r.IntN(2) {
-		at, target := 20*time.Second+time.Duration(r.Int64N(int64(last))), r.IntN(4)
+		at, target := pickTime(r, last), r.IntN(4)
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: deviceFails, Target: target},
 			Incident{At: at + time.Duration(r.IntN(30))*time.Second, Kind: deviceRecovers, Target: target})
 	}
@@ -137,7 +137,7 @@ func (s *Scenario) updateAtRandom(r *rand.Rand) {
 	}
 	last := s.Incidents[len(s.Incidents)-1].At
 	for range 1 + r.IntN(2) {
-		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+		at := pickTime(r, last)
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: setUpdated})
 	}
 	sortIncidents(s.Incidents)
@@ -167,7 +167,7 @@ func (s *Scenario) holdPodsAtRandom(r *rand.Rand) {
 	}
 	last := s.Incidents[len(s.Incidents)-1].At
 	for range 1 + r.IntN(2) {
-		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+		at := pickTime(r, last)
 		s.Incidents = append(s.Incidents, Incident{At: at, Kind: podHeld, Target: r.IntN(4)},
 			Incident{At: at + time.Duration(r.IntN(400))*time.Second, Kind: podsReleased})
 	}
@@ -180,7 +180,7 @@ func (s *Scenario) suspendSetsAtRandom(r *rand.Rand) {
 		return
 	}
 	last := s.Incidents[len(s.Incidents)-1].At
-	at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+	at := pickTime(r, last)
 	s.Incidents = append(s.Incidents, Incident{At: at, Kind: userSuspends},
 		Incident{At: at + time.Duration(r.IntN(300))*time.Second, Kind: userResumes})
 	sortIncidents(s.Incidents)
@@ -189,6 +189,11 @@ func (s *Scenario) suspendSetsAtRandom(r *rand.Rand) {
 // sortIncidents sorts incidents by time. Those of the same time keep their order.
 func sortIncidents(incidents []Incident) {
 	slices.SortStableFunc(incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+}
+
+// pickTime returns a time between the start of a gang and a few seconds after its last incident.
+func pickTime(r *rand.Rand, last time.Duration) time.Duration {
+	return 20*time.Second + time.Duration(r.Int64N(int64(last)))
 }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
