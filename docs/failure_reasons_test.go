@@ -17,9 +17,8 @@ import (
 var (
 	reasonRow      = regexp.MustCompile("(?m)^\\| (`[A-Z].*) \\| .* \\| (yes|no)[^|]* \\|$")
 	reasonConstant = regexp.MustCompile(`Reason[A-Z]\w+ += "(\w+)"`)
-	reasonList     = regexp.MustCompile(
-		`var (?:eviction|disruption|rejection|hardware|lostContainer)Reasons = \[\]string{([^}]*)}`)
-	quotedWord = regexp.MustCompile("[\"`](\\w+)[\"`]")
+	reasonList     = regexp.MustCompile(`var \w+Reasons = (?:append\()?\[\]string{([^}]*)}`)
+	quotedWord     = regexp.MustCompile("[\"`](\\w+)[\"`]")
 )
 
 // reasonsOfContainers are reasons of disruptions with which a container exits.
