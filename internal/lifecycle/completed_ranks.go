@@ -49,7 +49,7 @@ func (c *completedRanks) known(s State) sets.Set[int32] {
 // record replaces the observed ranks, and returns them as a text; empty if the text is too long.
 func (c *completedRanks) record(s State, ranks sets.Set[int32]) string {
 	switch {
-	case s.Phase.Active():
+	case s.Phase.Active(), s.Phase == Succeeded:
 		c.attemptStartTime, c.ranks = s.AttemptStartTime, ranks
 	case s.Phase != Restarting && !s.isFailedByRollcall(): // the first failure of an attempt may be reported later
 		c.attemptStartTime, c.ranks = s.AttemptStartTime, nil

@@ -306,7 +306,9 @@ func TestRestartByEvidence(t *testing.T) {
 // TestStatefulSetRankRunsAgain checks that a rank of a StatefulSet that succeeded stays complete when the kubelet runs
 // its container again and that container fails: for the manager that observed the success, and for the next manager.
 func TestStatefulSetRankRunsAgain(t *testing.T) {
-	policies := gang.RestartRules{RestartPolicy: gang.RestartPolicyGang, MaxRestarts: 1}
+	policies := gang.RestartRules{
+		RestartPolicy: gang.RestartPolicyGang, MaxRestarts: 1, CleanPodPolicy: gang.CleanPodPolicyNone,
+	}
 	e, s := newRestartEvidence()
 	set := &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2)}}
 	set.Status = appsv1.StatefulSetStatus{Replicas: 2, ReadyReplicas: 2}
@@ -338,6 +340,19 @@ func TestStatefulSetRankRunsAgain(t *testing.T) {
 	pass()
 	if s.Phase != Succeeded {
 		t.Errorf("%s (%v) after rank 0 succeeded too, want Succeeded", s.Phase, s.FirstFailure)
+	}
+	podtest.Terminated(1, 50, true)(&w.Pods[0])
+	for range 2 {
+		pass()
+		memory = &Memory{}
+	}
+	if s.Phase != Succeeded {
+		t.Errorf("%s (%v) after rank 0 failed in its second run, want Succeeded", s.Phase, s.FirstFailure)
+	}
+	w.Pods[0].UID, w.Pods[0].Status = "new", corev1.PodStatus{Phase: corev1.PodRunning}
+	pass()
+	if s.Phase.Terminal() {
+		t.Errorf("%s after its user replaced a pod, want a new run", s.Phase)
 	}
 }
 

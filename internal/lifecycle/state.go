@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -126,8 +127,11 @@ func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 	next.CompletedRanks, next.CompletedMembers, next.RestartRules = "", nil, nil
 	isSameAttempt := next.AttemptStartTime.Equal(s.AttemptStartTime)
 	switch {
-	case next.Phase == Restarting:
+	case next.Phase == Restarting, next.Phase == Succeeded && s.Phase == Succeeded:
 		next.CompletedRanks = s.CompletedRanks
+	case next.Phase == Succeeded && policies.CleanPodPolicy == gang.CleanPodPolicyNone:
+		// The kubelets run the ranks of a StatefulSet again, and they may fail without their peers.
+		next.CompletedRanks = strings.TrimPrefix(snapshot.CompletedRanks, NoRanks)
 	case !next.Phase.Active():
 	case isSameAttempt:
 		next.CompletedRanks = snapshot.CompletedRanks

@@ -93,3 +93,22 @@ func testCleanPodPolicyNone(t *testing.T, m *manager, ns string) {
 		t.Errorf("%d pods are left, want all 3", n)
 	}
 }
+
+// testStatefulSetRunsOn checks that a gang whose StatefulSet runs on after its success stays succeeded when a rank
+// fails in its second run, until a user replaces a pod.
+func testStatefulSetRunsOn(t *testing.T, m *manager, ns string) {
+	w := gang.Workload{StatefulSet: newStatefulSet("train", 2)}
+	w.StatefulSet.Annotations = map[string]string{gang.AnnotationCleanPodPolicy: string(gang.CleanPodPolicyNone)}
+	r := m.startGang(t, ns, w)
+	for _, name := range []string{"worker-0", "worker-1"} {
+		r.succeedContainerInPlace(r.getActivePod(name))
+	}
+	r.waitForPhase(lifecycle.Succeeded, 0)
+	r.failContainer(r.getActivePod("worker-0"), 1)
+	r.checkPhaseStable(2 * time.Second)
+	pod := r.getActivePod("worker-1")
+	if err := m.Client.CoreV1().Pods(ns).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.waitForPhase(lifecycle.Running, 0)
+}
