@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -142,55 +141,13 @@ func testRequestRejected(t *testing.T, m *manager, ns string) {
 // to the user, and that the gang restarts when the policy is removed.
 func testSuspensionRejected(t *testing.T, m *manager, ns string) {
 	r := m.startGang(t, ns, newTrainingWorkload(2))
-	name := "no-suspend-" + ns
-	policy := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(admissionv1.Fail),
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Update},
-					Rule: admissionv1.Rule{
-						APIGroups: []string{batchv1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"jobs"},
-					},
-				},
-			}}},
-			Validations: []admissionv1.Validation{{
-				Expression: "!has(object.spec.suspend) || !object.spec.suspend", Message: "Jobs must not be suspended",
-			}},
-		},
-	}
-	policies := m.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies()
-	if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName:        name,
-			ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			MatchResources: &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
-				MatchLabels: map[string]string{corev1.LabelMetadataName: ns},
-			}},
-		},
-	}
-	bindings := m.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	remove := func() {
-		ctx := context.WithoutCancel(t.Context())
-		_ = bindings.Delete(ctx, name, metav1.DeleteOptions{})
-		_ = policies.Delete(ctx, name, metav1.DeleteOptions{})
-	}
-	t.Cleanup(remove)
-	wait.For(t, "the policy", func(ctx context.Context) error {
+	allow := m.denyUpdates(t, ns, deniedUpdate{
+		group: batchv1.GroupName, resource: "jobs",
+		allowed: "!has(object.spec.suspend) || !object.spec.suspend", message: "Jobs must not be suspended",
+	}, func(ctx context.Context) error {
 		_, err := m.Client.BatchV1().Jobs(ns).Patch(ctx, "train", types.MergePatchType,
 			[]byte(`{"spec":{"suspend":true}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil {
-			return fmt.Errorf("it is not effective yet")
-		}
-		return nil
+		return err
 	})
 	r.failContainer(r.getActivePod("worker-0"), 1)
 	message := waitForStatus(t, lifecycle.Running, gang.ReasonRequestRejected, r.getWorkloads)
@@ -198,7 +155,7 @@ func testSuspensionRejected(t *testing.T, m *manager, ns string) {
 		t.Errorf("the status is: %s", message)
 	}
 	m.waitForEvent(t, ns, gang.ReasonRequestRejected)
-	remove()
+	allow()
 	r.waitForPhase(lifecycle.Running, 1)
 }
 

@@ -57,6 +57,7 @@ func TestRestart(t *testing.T) {
 		"SuccessPolicy":        testSuccessPolicyRole,
 		"SuccessBeforeFailure": testSuccessBeforeFailure,
 		"CleanNone":            testCleanPodPolicyNone,
+		"CleanNoneSet":         testStatefulSetRunsOn,
 		"NodeLost":             testRestartNodeLost,
 		"NodeLostSet":          testRestartStatefulSetNodeLost,
 		"StatefulSetRank0":     testStatefulSetRank0Succeeds,
@@ -68,7 +69,12 @@ func TestRestart(t *testing.T) {
 		"DetachMembers":        testDetachRestartingMembers,
 		"LimitWithoutManager":  testLimitWithoutManager,
 		"Command":              testCommand,
+		"ResizeDenied":         testResizeDenied,
+		"RemovedMemberCounts":  testRemovedMemberCounts,
+		"RemovedMemberMissed":  testRemovedMemberIsNotMissed,
+		"StrangerFirst":        testStrangerBeforeStatus,
 	})
+	t.Run("ControllerStopped", func(t *testing.T) { testControllerStopped(t, m) })
 }
 
 // withoutPodGC disables the pod garbage collector. Every 20 s it would fail terminating pods
@@ -85,6 +91,7 @@ func TestRestartWhileTerminating(t *testing.T) {
 		"RootReportedLate":   testFirstFailureReportedLate,
 		"SuspendedMeanwhile": testSuspendDuringRestart,
 		"OneSuspended":       testRestartOneMemberSuspended,
+		"FailureTarget":      testFailureTarget,
 		"Flux":               testGitOps(func(*testing.T) gitOpsTool { return flux{} }),
 		"ArgoCD":             testGitOps(newArgoCD),
 	})
