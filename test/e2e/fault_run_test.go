@@ -167,7 +167,7 @@ func (r *faultRun) waitForTraining(t *testing.T, gangs []faultGang) {
 
 // waitForGangs waits until all gangs succeed. confirm confirms that the processes of a lost node do not run; nil if no
 // node is lost. Only a StatefulSet needs that, because Kubernetes creates no second pod with the name of a lost one.
-// The elastic gang needs the longest time.
+// The elastic gang needs the longest time, so it is the last.
 func (r *faultRun) waitForGangs(t *testing.T, confirm func(*testing.T)) {
 	t.Helper()
 	var waiting, elastic []faultGang
@@ -178,27 +178,29 @@ func (r *faultRun) waitForGangs(t *testing.T, confirm func(*testing.T)) {
 		case g.elastic:
 			elastic = append(elastic, g)
 		default:
-			r.waitForSuccess(t, g, wait.Timeout)
+			r.waitForSuccess(t, g)
 		}
 	}
 	for _, g := range waiting {
 		waitForLostNodeReport(t, r.node, func(ctx context.Context) (gang.Workload, error) { return r.readFirst(ctx, g) })
 		t.Logf("%s waits for the node, which is confirmed %.0f s after its fault", g.name, time.Since(r.start).Seconds())
 		confirm(t)
-		r.waitForSuccess(t, g, wait.Timeout)
+		r.waitForSuccess(t, g)
 	}
 	for _, g := range elastic {
-		r.waitForSuccess(t, g, 2*wait.Timeout)
+		r.waitForSuccess(t, g)
 	}
 }
 
 // waitForSuccess waits until a gang succeeds. It records the times of all gangs meanwhile. All of them need longer than
-// one wait is permitted to take.
-func (r *faultRun) waitForSuccess(t *testing.T, g faultGang, timeout time.Duration) {
+// one wait is permitted to take, because their programs use all CPU time of the machine.
+func (r *faultRun) waitForSuccess(t *testing.T, g faultGang) {
 	t.Helper()
-	wait.ForAtMost(t, timeout, "the success of "+g.name, func(ctx context.Context) error {
+	wait.ForAtMost(t, 3*wait.Timeout, "the success of "+g.name, func(ctx context.Context) error {
 		for _, other := range r.gangs {
-			r.recordTimes(t, ctx, other)
+			if err := r.recordTimes(t, ctx, other); err != nil {
+				return err
+			}
 		}
 		if v := r.times[g.name]; v.succeeded == 0 {
 			return fmt.Errorf("%+v", *v)
@@ -208,12 +210,12 @@ func (r *faultRun) waitForSuccess(t *testing.T, g faultGang, timeout time.Durati
 }
 
 // recordTimes reads the status of a gang and records what it has reached by now.
-func (r *faultRun) recordTimes(t *testing.T, ctx context.Context, g faultGang) {
+func (r *faultRun) recordTimes(t *testing.T, ctx context.Context, g faultGang) error {
 	t.Helper()
 	v, elapsed := r.times[g.name], time.Since(r.start)
 	w, err := r.readFirst(ctx, g)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	status := lifecycle.ReadStatus(w)
 	if status.Phase == lifecycle.Failed {
@@ -228,6 +230,7 @@ func (r *faultRun) recordTimes(t *testing.T, ctx context.Context, g faultGang) {
 	if status.Phase == lifecycle.Succeeded {
 		v.succeeded = cmp.Or(v.succeeded, elapsed)
 	}
+	return nil
 }
 
 // checkGang checks the disruptions and the result of a gang that has succeeded, and logs its times.
