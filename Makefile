@@ -127,10 +127,11 @@ simulate: ## Run random sequences of events through the reconciler and the webho
 traces: ## Record what the real Job and StatefulSet controllers do, for the simulation (5 minutes; review the diff)
 	cd test && go test -count=1 -timeout 30m -run '^TestTraces$$' ./integration -update-traces
 
-# ALL=1 runs each mutant in all scenarios, instead of until a scenario fails.
+# MODE=all runs each mutant in all scenarios, instead of until a scenario fails, and MODE=random in random ones only.
+MODE ?= true
 .PHONY: mutants
 mutants: ## Check that the scenarios of the simulator find mutants of the decisions (30 minutes on 2 cores)
-	cd test && ROLLCALL_TEST_MUTANTS=$(if $(ALL),all,true) go test -count=1 -timeout 120m -v -run TestMutants ./simulation
+	cd test && ROLLCALL_TEST_MUTANTS=$(MODE) go test -count=1 -timeout 120m -v -run TestMutants ./simulation
 
 SOAK ?= 10m
 .PHONY: soak

@@ -30,8 +30,8 @@
 //	make simulate
 //	make simulate TIME=1h SEED=42
 //
-// sequences_cases_test.go and interrupted_cases_test.go contain sequences with an expected end. Each fixed defect has
-// one. make mutants plants defects (mutants_cases_test.go) and checks that the scenarios find them.
+// The files *_cases_test.go contain sequences with an expected end. Each fixed defect has one. make mutants plants
+// defects (mutants_cases_test.go) and checks that the scenarios find them.
 //
 // A violation is shrunk: incidents, clock differences, faults and late streams that it does not need are removed. The
 // result is printed as a table. The seed repeats it.
@@ -39,6 +39,7 @@
 // # Limits
 //
 // The stand-ins follow Kubernetes 1.37. Kubelets, Kueue and races between two writers are not compared with a cluster.
+// No scenario has a policy, a preflight check, or several Jobs in a queue.
 // The oracle excuses what Rollcall cannot prevent: pods that a user or a queue starts next to those of an earlier
 // attempt, results that disappear while no manager runs, peers that fail before Kubernetes reports a lost node, and
 // ranks that exit with code 0 on SIGTERM before anybody observes it (docs/tasks/configure-completion.md). One of

@@ -36,6 +36,10 @@ func (s *simulation) apply(i Incident) {
 		s.admission.mostReplicas, s.admission.denialCode = s.scenario.Ranks, int32(i.Value)
 	case resizesAllowed:
 		s.admission.denialCode = 0
+	case nodesFull:
+		s.scheduler.room = i.Value
+	case nodesFree:
+		s.scheduler.room = 0
 	default:
 		s.applyToMember(i)
 	}
@@ -223,7 +227,7 @@ func (s *simulation) suspendMember(m memberSpec) {
 		s.oracle.failures++ // nobody observes why the peers fail
 	}
 	if len(s.scenario.members()) > 1 {
-		s.oracle.disruptions++ // the other members run on, and restart after the user resumes the member
+		s.oracle.parted++ // the other members run on, and restart after the user resumes the member
 		s.oracle.startedApart = true
 	}
 	s.setSuspend(m, true)

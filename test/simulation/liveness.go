@@ -8,7 +8,9 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -156,13 +158,12 @@ func (o *oracle) describeProblem(missing int) string {
 		isSuspended = isSuspended || ok && w.IsSuspended()
 	}
 	switch {
+	case o.isAnyJobFailing() && !status.Phase.Terminal():
+		return "a Job failed"
 	case o.isExcused() && !status.Phase.Terminal():
 		return ""
 	case status.Phase.Terminal():
-		if n := o.liveRanks(); n > 0 {
-			return fmt.Sprintf("%d ranks run after the end", n)
-		}
-		return ""
+		return o.describePodsAfterEnd()
 	case o.userSuspended:
 		if !isSuspended {
 			return "the gang runs although its user suspended it"
@@ -175,6 +176,29 @@ func (o *oracle) describeProblem(missing int) string {
 	default:
 		return fmt.Sprintf("%d ranks do not run", missing)
 	}
+}
+
+// isAnyJobFailing reports whether Kubernetes has decided that a Job fails, in a gang that no user started again in
+// part. The Job fails after its pods have terminated, which those of a lost node may never do.
+func (o *oracle) isAnyJobFailing() bool {
+	return !o.startedApart && len(o.forbidden) == 0 && slices.ContainsFunc(o.scenario.members(), func(m memberSpec) bool {
+		w, ok := o.member(m)
+		return ok && w.Job != nil && hasJobCondition(w.Job, batchv1.JobFailureTarget)
+	})
+}
+
+// describePodsAfterEnd describes the pods of a gang that ended which its clean-pod-policy deletes; empty if there are
+// none.
+func (o *oracle) describePodsAfterEnd() string {
+	if n := o.liveRanks(); n > 0 && o.scenario.CleanPodPolicy != string(gang.CleanPodPolicyNone) {
+		return fmt.Sprintf("%d ranks run after the end", n)
+	}
+	isLeft := func(pod client.Object) bool { return o.isOfGang(pod.(*corev1.Pod)) && !isHeld(pod) }
+	deletesAll := o.scenario.CleanPodPolicy == string(gang.CleanPodPolicyAll) && !o.isExcused()
+	if deletesAll && slices.ContainsFunc(o.api.list(podKind), isLeft) {
+		return "pods are left after the end"
+	}
+	return ""
 }
 
 // isAnyMemberFinished reports whether a Job of the gang has finished. If its user created another member again,

@@ -125,6 +125,11 @@ func (s Scenario) annotateLifecycle(set func(key, value string)) {
 	if s.StartTimeout > 0 {
 		set(gang.AnnotationStartTimeout, s.StartTimeout.String())
 	}
+	if s.ScheduleTimeout > 0 {
+		set(gang.AnnotationScheduleTimeout, s.ScheduleTimeout.String())
+	}
+	set(gang.AnnotationMaxDisruptions, s.MaxDisruptions)
+	set(gang.AnnotationCleanPodPolicy, s.CleanPodPolicy)
 }
 
 func (s Scenario) framework() string {

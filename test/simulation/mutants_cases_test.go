@@ -21,6 +21,26 @@ func decisionMutants() []mutant {
 			"func (s State) countIncident(n int32) State {\n\tif s.FirstFailure == nil {",
 		}},
 	}, {
+		name: "a gang is disrupted once more than permitted", sequence: "a gang is disrupted more often",
+		edits: []edit{{
+			"lifecycle/restart.go", "s.Disruptions >= policies.MaxDisruptions", "s.Disruptions > policies.MaxDisruptions",
+		}},
+	}, {
+		name: "a schedule timeout uses up a restart", sequence: "a gang gives back the nodes",
+		edits: []edit{{
+			"failure/failure.go", "ReasonMemberSuspended, ReasonScheduleTimeout,", "ReasonMemberSuspended,",
+		}},
+	}, {
+		name: "pods of a gang that ended stay", sequence: "all pods of a gang",
+		edits: []edit{{
+			"controller/actions.go", "if !s.Phase.Terminal() || g.gangPolicies()", "if true || g.gangPolicies()",
+		}},
+	}, {
+		name: "a gang that succeeded forgets its ranks", sequence: "a StatefulSet that succeeded runs on",
+		edits: []edit{{
+			"lifecycle/state.go", "strings.TrimPrefix(snapshot.CompletedRanks, NoRanks)", "strings.TrimPrefix(NoRanks, NoRanks)",
+		}, {"lifecycle/completed_ranks.go", "case s.Phase.Active(), s.Phase == Succeeded:", "case s.Phase.Active():"}},
+	}, {
 		name:  "pods that are gone are ignored",
 		edits: []edit{{"lifecycle/restart.go", "case s.unobservedFailures(snapshot) > 0:", "case false:"}},
 	}, {
@@ -206,9 +226,13 @@ func formerBuilds() []mutant {
 		edits: []edit{{"lifecycle/restart.go", "(!s.wereAllReady() || s.CompletedRanks != \"\")", "!s.wereAllReady()"}},
 	}, {
 		name: "N10b a Job of a queue is not reset", sequence: "20 ",
-		edits: []edit{{
-			"controller/job_status.go", "return m.restartsCompleted() && m.Job.Status.Succeeded > 0", "return false",
-		}},
+		edits: []edit{
+			{"controller/job_status.go", "return m.restartsCompleted() && m.Job.Status.Succeeded > 0", "return false"},
+			{
+				"lifecycle/restart.go", "return isStarted && start.After(s.JobStartTime) && hasCompletedRank",
+				"return isStarted && start.Before(s.JobStartTime) && hasCompletedRank",
+			},
+		},
 	}, {
 		name: "N11 a start timeout counts from the creation", sequence: "21 ",
 		edits: []edit{{

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,26 +26,32 @@ type mutant struct {
 type edit struct{ file, before, after string }
 
 // finding is a line of the output of a test that failed.
-var finding = regexp.MustCompile(`(?m)^\s*(?:--- FAIL: TestSequences/(.*) \(|simulation_test\.go:\d+: (seed .*))`)
+var finding = regexp.MustCompile(`(?m)^\s*(?:--- FAIL: TestSequences/(.*) \(|(?:simulation_test\.go:\d+: )?(seed .*))`)
 
 // TestMutants plants each mutant and runs the sequences and the fixed scenarios, one of which has to fail.
 func TestMutants(t *testing.T) {
-	if os.Getenv("ROLLCALL_TEST_MUTANTS") == "" {
-		t.Skip("set ROLLCALL_TEST_MUTANTS=true to build each mutant and run it until a scenario fails (10 minutes)," +
-			" or ROLLCALL_TEST_MUTANTS=all to run it in all scenarios (an hour)")
+	mode := os.Getenv("ROLLCALL_TEST_MUTANTS")
+	if mode == "" {
+		t.Skip("set ROLLCALL_TEST_MUTANTS=true to build each mutant and run it until a scenario fails (30 minutes)," +
+			" ROLLCALL_TEST_MUTANTS=all to run it in all scenarios, or ROLLCALL_TEST_MUTANTS=random to run it in other" +
+			" random scenarios for 10 minutes or until one fails (hours)")
 	}
 	for _, m := range mutants() {
 		t.Run(m.name, func(t *testing.T) {
-			binary := buildMutant(t, m.edits)
 			run := "^(TestSequences|TestSimulation)$"
 			if m.sequence != "" {
 				run = "^TestSequences$/^" + strings.ReplaceAll(regexp.QuoteMeta(m.sequence), " ", "_")
 			}
+			build := []string{"test", "-c", "."}
 			args := []string{"-test.timeout", "20m", "-test.run", run}
-			if os.Getenv("ROLLCALL_TEST_MUTANTS") != "all" {
+			switch mode {
+			case "all":
+			case "random":
+				build, args = []string{"build", "./cmd/simulate"}, []string{"-first"}
+			default:
 				args = append(args, "-test.short", "-test.failfast")
 			}
-			command := exec.CommandContext(t.Context(), binary, args...)
+			command := exec.CommandContext(t.Context(), buildMutant(t, m.edits, build), args...)
 			start := time.Now()
 			output, err := command.CombinedOutput()
 			var found []string
@@ -53,6 +60,9 @@ func TestMutants(t *testing.T) {
 			}
 			if err == nil && m.survives != "" {
 				t.Skip("no scenario found the mutant: " + m.survives)
+			}
+			if err == nil && mode == "random" && m.sequence != "" {
+				t.Skipf("no random scenario found the mutant, which has a sequence:\n%s", output)
 			}
 			if err == nil || len(found) == 0 {
 				t.Fatalf("no scenario found the mutant: %v\n%s", err, output)
@@ -63,8 +73,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// buildMutant builds the tests of this package with changed files, and returns the path of the program.
-func buildMutant(t *testing.T, edits []edit) string {
+// buildMutant runs a command of go that builds a program, with changed files, and returns the path of the program.
+func buildMutant(t *testing.T, edits []edit, build []string) string {
 	t.Helper()
 	dir := t.TempDir()
 	overlay := struct{ Replace map[string]string }{writeMutant(t, dir, edits)}
@@ -76,8 +86,9 @@ func buildMutant(t *testing.T, edits []edit) string {
 	if err := os.WriteFile(list, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", list, "-o", binary, ".")
-	if output, err := build.CombinedOutput(); err != nil {
+	args := slices.Insert(build, len(build)-1, "-overlay", list, "-o", binary)
+	command := exec.CommandContext(t.Context(), "go", args...)
+	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("building the mutant: %v\n%s", err, output)
 	}
 	return binary

@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,8 +57,10 @@ const (
 	falseReadiness property = "claims ranks that do not run"
 	// wrongSize: after a resize, all ranks are configured for the new size.
 	wrongSize property = "a rank is configured for another size"
-	// timeoutTooEarly: a start timeout never expires before a gang had the time.
-	timeoutTooEarly property = "the start timeout expired too early"
+	// timeoutTooEarly: a timeout never expires before a gang had the time.
+	timeoutTooEarly property = "a timeout expired too early"
+	// limitExceeded: a gang never restarts more often than permitted.
+	limitExceeded property = "more restarts than permitted"
 	// avoidedNode: a node that the status calls avoided gets no rank of the attempt.
 	avoidedNode property = "a rank starts on an avoided node"
 	// wrongSeconds: the seconds of a gang add up to the time since its creation, unless a clock is set back.
@@ -75,9 +78,10 @@ type violation struct {
 // and nothing about the code of Rollcall.
 type oracle struct {
 	*simulation
-	// failures and disruptions count the incidents that hit a running attempt.
-	failures, disruptions int
-	nonRetriable          bool
+	// failures and disruptions count the incidents that hit a running attempt. parted counts the suspensions of one of
+	// several members, which are disruptions after the member is resumed, and never a reason to fail before.
+	failures, disruptions, parted int
+	nonRetriable                  bool
 	// failureTime is when a program of the gang failed last, and not because of SIGTERM, or a running gang lost a rank.
 	failureTime time.Time
 	// mayExitUnobserved is true if ranks may have exited with code 0 on SIGTERM before a manager observed it.
@@ -230,19 +234,7 @@ func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
 		return
 	}
 	o.checkTimeout(before, after)
-	if attempts := int(after.Restarts + after.Disruptions); attempts > o.failures+o.disruptions {
-		o.violate(extraAttempt, "%d restarts after %d failures and %d disruptions: %s",
-			attempts, o.failures, o.disruptions, after.Message)
-	}
-	if most := o.failures + o.disruptions + 2*o.suspended + o.releases; int(after.Attempt) > most {
-		o.violate(repeatedStart, "attempt %d after %d incidents: %s", after.Attempt, most, after.Message)
-	}
-	if int(after.Disruptions) > o.disruptions {
-		o.violate(failureForgiven, "%d disruptions after %d: %s", after.Disruptions, o.disruptions, after.Message)
-	}
-	if int(after.Restarts) > o.failures {
-		o.violate(disruptionCounted, "%d restarts after %d failures: %s", after.Restarts, o.failures, after.Message)
-	}
+	o.checkCounts(after)
 	o.ended = o.ended || before.Phase.Terminal()
 	isKept := after.Reason == gang.ReasonRequestRejected // the phase that the member had
 	isEnd := after.Phase.Terminal() && (!known || before.Phase != after.Phase) && !isKept
@@ -254,16 +246,54 @@ func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
 	}
 }
 
-// checkTimeout checks that a start timeout did not expire too early. A timeout that expired is a failure.
+// checkCounts compares the numbers of attempts, restarts and disruptions with what happened.
+func (o *oracle) checkCounts(after lifecycle.Status) {
+	disruptions := o.disruptions + o.parted
+	if attempts := int(after.Restarts + after.Disruptions); attempts > o.failures+disruptions {
+		o.violate(extraAttempt, "%d restarts after %d failures and %d disruptions: %s",
+			attempts, o.failures, disruptions, after.Message)
+	}
+	if most := o.failures + disruptions + 2*o.suspended + o.releases; int(after.Attempt) > most {
+		o.violate(repeatedStart, "attempt %d after %d incidents: %s", after.Attempt, most, after.Message)
+	}
+	if after.Restarts > o.scenario.MaxRestarts || int(after.Disruptions) > o.mostDisruptions() {
+		o.violate(limitExceeded, "%d restarts, %d disruptions: %s", after.Restarts, after.Disruptions, after.Message)
+	}
+	if int(after.Disruptions) > disruptions {
+		o.violate(failureForgiven, "%d disruptions after %d: %s", after.Disruptions, disruptions, after.Message)
+	}
+	if int(after.Restarts) > o.failures {
+		o.violate(disruptionCounted, "%d restarts after %d failures: %s", after.Restarts, o.failures, after.Message)
+	}
+}
+
+// mostDisruptions returns the number of disruptions after which the gang restarts.
+func (o *oracle) mostDisruptions() int {
+	if most, err := strconv.Atoi(o.scenario.MaxDisruptions); err == nil {
+		return most
+	}
+	return math.MaxInt
+}
+
+// checkTimeout checks that a timeout did not expire too early. A start timeout that expired is a failure, and a
+// schedule timeout a disruption.
 func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 	f := after.FirstFailure
-	isTimeout := f != nil && f.Reason == failure.ReasonStartTimeout
-	isKnown := isTimeout && before.FirstFailure != nil && before.FirstFailure.Time.Equal(f.Time) // of another member
-	if !isTimeout || isKnown {
+	if f == nil || before.FirstFailure != nil && before.FirstFailure.Time.Equal(f.Time) { // that of another member
 		return
 	}
-	o.failures++
-	if passed := o.now.Sub(o.resumed); passed < o.scenario.StartTimeout-5*time.Second {
+	var timeout time.Duration
+	switch f.Reason {
+	case failure.ReasonStartTimeout:
+		timeout = o.scenario.StartTimeout
+		o.failures++
+	case failure.ReasonScheduleTimeout:
+		timeout = o.scenario.ScheduleTimeout
+		o.disruptions++
+	default:
+		return
+	}
+	if passed := o.now.Sub(o.resumed); passed < timeout-5*time.Second {
 		o.violate(timeoutTooEarly, "the ranks had %s: %s", passed, after.Message)
 	}
 }
@@ -274,7 +304,7 @@ func (o *oracle) checkFailed(after lifecycle.Status) {
 	case o.completed.Len() > 0 && !o.scenario.ObservesDrains: // docs/tasks/configure-completion.md
 	case o.nonRetriable, o.startedApart && o.ended, o.scenario.ActiveDeadline > 0, o.peersTimedOut:
 	case o.scenario.RestartPolicy == string(gang.RestartPolicyNever) && o.failures+o.disruptions > 0:
-	case o.failures > int(o.scenario.MaxRestarts):
+	case o.failures > int(o.scenario.MaxRestarts), o.disruptions+o.parted > o.mostDisruptions():
 	default:
 		o.violate(failedTooEarly, "after %d failures and %d disruptions with %d restarts permitted: %s",
 			o.failures, o.disruptions, o.scenario.MaxRestarts, after.Message)
@@ -294,7 +324,7 @@ func (o *oracle) checkSucceeded(after lifecycle.Status) {
 			continue
 		}
 		for index := range o.sizeOf(m) {
-			if !o.succeeded[m.name].Has(index) && (!m.firstPod || index == 0) {
+			if !o.succeeded[m.name].Has(index) {
 				o.violate(succeededTooEarly, "rank %d of %s has not finished: %s", index, m.name, after.Message)
 				return
 			}
@@ -360,7 +390,7 @@ func (o *oracle) countWrite(kind) {
 		return
 	}
 	o.writes++
-	attempts := 1 + o.failures + o.disruptions + o.suspended + o.leaders + o.resizes + o.releases
+	attempts := 1 + o.failures + o.disruptions + o.parted + o.suspended + o.leaders + o.resizes + o.releases
 	if budget := 30 + 14*len(o.scenario.members())*attempts; o.writes > budget {
 		o.violate(tooManyWrites, "%d writes, budget %d", o.writes, budget)
 	}

@@ -32,8 +32,8 @@ type programs struct {
 	oracle   *oracle
 	live     []*process
 	ending   bool
-	// deleted contains when objects were deleted.
-	deleted map[types.UID]time.Time
+	// ended contains when objects were deleted, and when Jobs failed.
+	ended map[types.UID]time.Time
 }
 
 func attemptOf(pod *corev1.Pod) string { return pod.Labels[gang.LabelAttempt] }
@@ -155,11 +155,11 @@ func (p *programs) stall(stalled *process) {
 }
 
 // isPeer reports whether a process loses a peer when another process ends: both belong to the same attempt of the
-// gang, and it started before the workload of the other was deleted.
+// gang, and it started before the workload of the other was deleted or failed.
 func (p *programs) isPeer(ended, peer *process) bool {
-	deletionTime, isDeleted := p.deleted[ended.pod.OwnerReferences[0].UID]
+	endTime, hasEnded := p.ended[ended.pod.OwnerReferences[0].UID]
 	return p.oracle.isOfGang(ended.pod) && p.oracle.isOfGang(peer.pod) && attemptOf(ended.pod) == attemptOf(peer.pod) &&
-		(!isDeleted || peer.startTime.Before(deletionTime))
+		(!hasEnded || peer.startTime.Before(endTime))
 }
 
 // onSIGTERM returns when and with which code a program exits after SIGTERM.

@@ -58,6 +58,8 @@ func NewScenario(seed uint64) Scenario {
 	s.observeDrainsAtRandom(rand.New(rand.NewPCG(seed, 11)))
 	s.holdPodsAtRandom(rand.New(rand.NewPCG(seed, 12)))
 	s.suspendSetsAtRandom(rand.New(rand.NewPCG(seed, 13)))
+	s.limitAtRandom(rand.New(rand.NewPCG(seed, 14)))
+	s.prolongAtRandom(rand.New(rand.NewPCG(seed, 15)))
 	s.Behavior.FailsWhenRunAgain = !changesLeader && rand.New(rand.NewPCG(seed, 8)).IntN(2) == 0
 	return s
 }
@@ -183,6 +185,57 @@ func (s *Scenario) suspendSetsAtRandom(r *rand.Rand) {
 	at := pickTime(r, last)
 	s.Incidents = append(s.Incidents, Incident{At: at, Kind: userSuspends},
 		Incident{At: at + time.Duration(r.IntN(300))*time.Second, Kind: userResumes})
+	sortIncidents(s.Incidents)
+}
+
+// limitAtRandom limits the disruptions of one of six gangs, changes the policy for the pods of a gang that ended, and
+// fills the nodes while a gang has a schedule timeout.
+func (s *Scenario) limitAtRandom(r *rand.Rand) {
+	if r.IntN(6) == 0 {
+		s.MaxDisruptions = pick(r, []string{"0", "1", "2"})
+	}
+	s.CleanPodPolicy = pick(r, []string{"", "", "", "", "all", "none"})
+	if s.ObservesDrains || r.IntN(4) > 0 {
+		return
+	}
+	if s.Elastic == "" && r.IntN(2) == 0 {
+		s.ScheduleTimeout = time.Duration(30+r.IntN(90)) * time.Second
+	}
+	last := s.Incidents[len(s.Incidents)-1].At
+	for i := range 1 + r.IntN(2) {
+		at := time.Duration(0)
+		if i > 0 || r.IntN(2) == 0 {
+			at = time.Duration(r.Int64N(int64(last)))
+		}
+		s.Incidents = append(s.Incidents, Incident{At: at, Kind: nodesFull, Value: 1 + r.IntN(int(s.Ranks))},
+			Incident{At: at + time.Duration(r.IntN(300))*time.Second, Kind: nodesFree})
+	}
+	sortIncidents(s.Incidents)
+}
+
+// prolongAtRandom repairs no node and permits no resize in one of four scenarios. In one of four, a Job has a deadline,
+// or a queue admits it after no manager has run for a while.
+func (s *Scenario) prolongAtRandom(r *rand.Rand) {
+	if r.IntN(4) == 0 {
+		s.Incidents = slices.DeleteFunc(s.Incidents, func(i Incident) bool {
+			return i.Kind == nodeReturns || i.Kind == nodeRemoved || i.Kind == resizesAllowed
+		})
+	}
+	if s.ObservesDrains || r.IntN(4) > 0 {
+		return
+	}
+	if s.Shape != queuedJob {
+		s.ActiveDeadline = time.Duration(60+r.IntN(600)) * time.Second
+		return
+	}
+	admission := time.Duration(5+r.IntN(40)) * time.Minute
+	for i := range s.Incidents {
+		s.Incidents[i].At += admission
+	}
+	s.StartTimeout = 10 * time.Minute
+	s.Incidents = append([]Incident{{At: time.Duration(r.IntN(60)) * time.Second, Kind: managerCrashes}}, s.Incidents...)
+	at := admission + time.Duration(r.IntN(240))*time.Second
+	s.Incidents = append(s.Incidents, Incident{At: at, Kind: managerStarts})
 	sortIncidents(s.Incidents)
 }
 

@@ -37,7 +37,10 @@ type Scenario struct {
 	Behavior         behavior
 	NonRetriable     string
 	StartTimeout     time.Duration
-	TTL              time.Duration
+	ScheduleTimeout  time.Duration
+	// MaxDisruptions and CleanPodPolicy are annotations; empty for the defaults.
+	MaxDisruptions, CleanPodPolicy string
+	TTL                            time.Duration
 	// ActiveDeadline is the activeDeadlineSeconds of the last member if it is a Job; 0 for none.
 	ActiveDeadline time.Duration
 	// WaitsForLostNodes is true for a gang that does not restart before the pods of a lost node have terminated.
@@ -111,6 +114,8 @@ const (
 	nodeRestarts   incidentKind = "node restarts, and loses its containers"
 	nodeBreaks     incidentKind = "node fails all programs"
 	nodeRepaired   incidentKind = "node is repaired"
+	nodesFull      incidentKind = "nodes have room for some ranks only"
+	nodesFree      incidentKind = "nodes have room for all ranks"
 	deviceFails    incidentKind = "device of a rank is unhealthy"
 	deviceRecovers incidentKind = "device of a rank is healthy"
 )
@@ -137,6 +142,8 @@ func (s Scenario) String() string {
 		"fail when run again: %t\n",
 		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers, s.Behavior.PeerTimeout,
 		s.Behavior.FailsWhenRunAgain)
+	fmt.Fprintf(&out, "max-disruptions %q, clean-pod-policy %q, schedule timeout %s\n",
+		s.MaxDisruptions, s.CleanPodPolicy, s.ScheduleTimeout)
 	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s, active deadline %s, elastic %q, "+
 		"waits for lost nodes: %t, avoids nodes: %t, ignores disruptions: %t, succeeded count %d, on delete: %t, "+
 		"observes drains: %t\n",
@@ -156,8 +163,8 @@ type memberSpec struct {
 	role          string
 	size          int32
 	isStatefulSet bool
-	// decides is true if the gang succeeds only after this member. firstPod is true if its rank 0 is enough.
-	decides, firstPod bool
+	// decides is true if the gang succeeds only after this member.
+	decides bool
 }
 
 // members returns the workloads of the gang.

@@ -13,9 +13,11 @@ type scheduler struct {
 	w     *world
 	api   *api
 	nodes []*node
+	// room is the number of pods for which the nodes have room; 0 for any number.
+	room int
 }
 
-func newScheduler(a *api, nodes []*node) {
+func newScheduler(a *api, nodes []*node) *scheduler {
 	s := &scheduler{w: a.w, api: a, nodes: nodes}
 	a.watch(podKind, "scheduler/pods", nil, func(_, after client.Object) {
 		pod, ok := after.(*corev1.Pod)
@@ -23,6 +25,7 @@ func newScheduler(a *api, nodes []*node) {
 			s.w.after("scheduler/bind", func() { s.bind(pod) })
 		}
 	})
+	return s
 }
 
 func (s *scheduler) bind(pod *corev1.Pod) {
@@ -33,7 +36,7 @@ func (s *scheduler) bind(pod *corev1.Pod) {
 	usable := slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool {
 		return n.lost || isExcluded(o.(*corev1.Pod), n.name)
 	})
-	if len(usable) == 0 {
+	if len(usable) == 0 || s.room > 0 && s.countBound() >= s.room {
 		s.w.at(s.w.now.Add(10*time.Second), func() { s.bind(pod) })
 		return
 	}
@@ -41,6 +44,17 @@ func (s *scheduler) bind(pod *corev1.Pod) {
 	bound.Spec.NodeName = usable[s.w.stream("scheduler/node").IntN(len(usable))].name
 	bound.ResourceVersion = ""
 	_, _ = s.api.update(bound, "") // a pod that is gone needs no node
+}
+
+// countBound returns the number of pods that use a node.
+func (s *scheduler) countBound() int {
+	n := 0
+	for _, o := range s.api.list(podKind) {
+		if pod := o.(*corev1.Pod); pod.Spec.NodeName != "" && !isTerminal(pod) {
+			n++
+		}
+	}
+	return n
 }
 
 // isExcluded reports whether the node affinity of a pod excludes a node. Scenarios have no other affinity.

@@ -14,7 +14,7 @@ func sequences() []sequence {
 	for _, list := range [][]sequence{
 		restartSequences(), crashSequences(), memberSequences(), completionSequences(), nodeSequences(),
 		queueSequences(), rejectionSequences(), clockSequences(), foundSequences(), interruptedSequences(),
-		avoidedNodeSequences(),
+		avoidedNodeSequences(), limitSequences(),
 	} {
 		out = append(out, list...)
 	}

@@ -27,6 +27,7 @@ type simulation struct {
 	oracle    *oracle
 	programs  *programs
 	nodes     []*node
+	scheduler *scheduler
 	managers  []*manager
 	mapper    meta.RESTMapper
 	// userSuspended is true while a user or a queue wants the gang to be suspended.
@@ -96,14 +97,14 @@ func newSimulation(scenario Scenario) *simulation {
 	s.oracle = newOracle(s)
 	s.mapper = newMapper(scenario.Shape == queuedJob)
 	s.programs = &programs{
-		world: w, behavior: scenario.Behavior, oracle: s.oracle, deleted: map[types.UID]time.Time{},
+		world: w, behavior: scenario.Behavior, oracle: s.oracle, ended: map[types.UID]time.Time{},
 	}
 	newJobController(s.api)
 	newStatefulSetController(s.api)
 	for i, skew := range scenario.NodeSkews {
 		s.nodes = append(s.nodes, newNode(s.api, fmt.Sprintf("node-%d", i), skew, s.programs))
 	}
-	newScheduler(s.api, s.nodes)
+	s.scheduler = newScheduler(s.api, s.nodes)
 	s.collectGarbage()
 	s.collectPods()
 	s.startManager()
@@ -141,6 +142,7 @@ func (s *simulation) leaders() []*manager {
 // collectGarbage deletes the dependents of deleted objects, and finished Jobs whose time to live has passed.
 func (s *simulation) collectGarbage() {
 	s.api.written = append(s.api.written, func(before, after client.Object) {
+		s.noteFailedJob(after)
 		if job, ok := after.(*batchv1.Job); ok && isJobFinished(job) && job.Spec.TTLSecondsAfterFinished != nil {
 			if old, ok := before.(*batchv1.Job); ok && !isJobFinished(old) {
 				s.at(s.now.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished)*time.Second+s.delay("ttl")), func() {
@@ -157,7 +159,7 @@ func (s *simulation) collectGarbage() {
 			if !s.oracle.isAnyMember() {
 				s.deleteStrangers()
 			}
-			s.programs.deleted[before.GetUID()] = s.now
+			s.programs.ended[before.GetUID()] = s.now
 			s.after("garbage-collector", func() {
 				s.deleteDependents(before)
 				s.finishForeground(before)
@@ -171,6 +173,17 @@ func (s *simulation) collectGarbage() {
 			})
 		}
 	})
+}
+
+// noteFailedJob records when Kubernetes decided that a Job fails. after may be nil.
+func (s *simulation) noteFailedJob(after client.Object) {
+	job, ok := after.(*batchv1.Job)
+	if !ok || !hasJobCondition(job, batchv1.JobFailureTarget) {
+		return
+	}
+	if _, isKnown := s.programs.ended[job.UID]; !isKnown {
+		s.programs.ended[job.UID] = s.now
+	}
 }
 
 // collectPods sets terminating pods without a node to the phase Failed (pkg/controller/podgc,

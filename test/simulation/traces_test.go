@@ -45,7 +45,7 @@ func newStandIns() *standIns {
 	w := newWorld(Scenario{Seed: 1, Calm: []string{"*"}})
 	s := &standIns{simulation: &simulation{world: w, api: newAPI(w), deleted: map[string]bool{}}}
 	s.oracle = newOracle(s.simulation)
-	s.programs = &programs{world: w, oracle: s.oracle, deleted: map[types.UID]time.Time{}}
+	s.programs = &programs{world: w, oracle: s.oracle, ended: map[types.UID]time.Time{}}
 	s.node = &node{world: w, api: s.api, name: "node-0"}
 	newJobController(s.api)
 	newStatefulSetController(s.api)

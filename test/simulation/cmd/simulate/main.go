@@ -18,6 +18,7 @@ func main() {
 	duration := flag.Duration("time", 10*time.Minute, "how long to run scenarios")
 	seed := flag.Uint64("seed", 0, "run and print only the scenario of a seed; 0 for random scenarios")
 	start := flag.Uint64("start", uint64(time.Now().Unix())<<20, "first of the random seeds")
+	first := flag.Bool("first", false, "stop at the first violation, and print only its seed")
 	workers := flag.Int("workers", 2, "number of scenarios that run at the same time")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard())
@@ -27,13 +28,14 @@ func main() {
 		}
 		return
 	}
-	if explore(*start, *workers, time.Now().Add(*duration)) > 0 {
+	if explore(*start, *workers, time.Now().Add(*duration), *first) > 0 {
 		os.Exit(1)
 	}
 }
 
-// explore runs random scenarios until a time, and returns the number of scenarios with a violation.
-func explore(start uint64, workers int, end time.Time) int {
+// explore runs random scenarios until a time or, if first is true, until one has a violation. It returns the number of
+// scenarios with a violation.
+func explore(start uint64, workers int, end time.Time, first bool) int {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	scenarios, events, violations := 0, 0, 0
@@ -42,15 +44,22 @@ func explore(start uint64, workers int, end time.Time) int {
 		group.Go(func() {
 			for time.Now().Before(end) {
 				mu.Lock()
-				seed := next
+				seed, isDone := next, first && violations > 0
 				next++
 				mu.Unlock()
+				if isDone {
+					return
+				}
 				r := simulation.Run(simulation.NewScenario(seed))
 				mu.Lock()
 				scenarios, events = scenarios+1, events+r.Events
 				if len(r.Violations) > 0 {
 					violations++
-					report(r, violations <= 10)
+					if first {
+						fmt.Printf("seed %d: %s\n", seed, r.Violations[0].Property)
+					} else {
+						report(r, violations <= 10)
+					}
 				}
 				if time.Since(lastLine) > 10*time.Second {
 					lastLine = time.Now()

@@ -1,0 +1,54 @@
+package simulation
+
+import (
+	"time"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
+)
+
+// limitSequences are sequences of gangs with limits of disruptions and time, and with policies for their pods.
+func limitSequences() []sequence {
+	failed := wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed}
+	disruptedOnce := failed
+	disruptedOnce.disruptions = 1
+	return []sequence{{
+		name: "a gang is disrupted more often than permitted", shape: oneJob,
+		incidents: []Incident{at(60, podEvicted, 1, 1), at(180, podEvicted, 2, 1)},
+		change:    func(s *Scenario) { s.MaxDisruptions = "1" },
+		want:      disruptedOnce,
+	}, {
+		name: "a failure does not count as a disruption", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 1, 1)},
+		change:    func(s *Scenario) { s.MaxDisruptions = "0" },
+		want:      wantedEnd{restarts: 1},
+	}, {
+		name: "a gang gives back the nodes that it cannot use", shape: masterJobs,
+		incidents: []Incident{at(0, nodesFull, 0, 2), at(80, nodesFree)},
+		change:    func(s *Scenario) { s.ScheduleTimeout = time.Minute },
+		want:      wantedEnd{disruptions: 1, text: failure.ReasonScheduleTimeout},
+	}, {
+		name: "a gang of a queue gives back the nodes that it cannot use", shape: queuedJob,
+		incidents: []Incident{at(0, queueAdmits), at(0, nodesFull, 0, 2), at(80, nodesFree)},
+		change:    func(s *Scenario) { s.ScheduleTimeout = time.Minute },
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "all pods of a gang that succeeded are deleted", shape: launcher,
+		incidents: []Incident{at(60, rankSucceeds)},
+		change:    func(s *Scenario) { s.CleanPodPolicy = string(gang.CleanPodPolicyAll) },
+		want:      wantedEnd{phase: lifecycle.Succeeded},
+	}, {
+		name: "the workers run on after their master", shape: masterJobs,
+		incidents: []Incident{at(60, rankSucceeds)},
+		change:    func(s *Scenario) { s.CleanPodPolicy = string(gang.CleanPodPolicyNone) },
+		want:      wantedEnd{phase: lifecycle.Succeeded},
+	}, {
+		name: "a StatefulSet that succeeded runs on, and fails", shape: oneStatefulSet,
+		incidents: []Incident{at(60, rankExits, 1, 1)},
+		change: func(s *Scenario) {
+			s.CleanPodPolicy, s.Behavior.FailsWhenRunAgain = string(gang.CleanPodPolicyNone), true
+		},
+		want: wantedEnd{restarts: 1},
+	}}
+}
