@@ -38,7 +38,8 @@ func selectMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 // readKeys are the labels and annotations that a manager reads.
 var readKeys = func() map[string]bool {
 	out := map[string]bool{
-		LabelQueueName: true, LabelRankOffset: true, LabelAttempt: true, AnnotationDefaultContainer: true,
+		LabelQueueName: true, LabelMaxExecutionTime: true, LabelPrebuiltWorkload: true, LabelRankOffset: true,
+		LabelAttempt: true, AnnotationDefaultContainer: true,
 		AnnotationVolcanoGroup: true, AnnotationKAIGroup: true, AnnotationKAITopology: true,
 	}
 	for _, k := range keys {

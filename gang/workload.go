@@ -198,6 +198,14 @@ const AnnotationVolcanoGroup = "scheduling.k8s.io/group-name"
 // pkg/controller/constants). Kueue suspends and resumes the workload.
 const LabelQueueName = "kueue.x-k8s.io/queue-name"
 
+// LabelMaxExecutionTime is Kueue's label with the maximum execution time of a Job in seconds (kueue
+// pkg/controller/constants). A Job with another value than its Workload gets a new Workload.
+const LabelMaxExecutionTime = "kueue.x-k8s.io/max-exec-time-seconds"
+
+// LabelPrebuiltWorkload is Kueue's label, or its annotation, with the name of a Workload that Kueue did not create for
+// the Job, such as that of a copy of MultiKueue (kueue pkg/controller/constants).
+const LabelPrebuiltWorkload = "kueue.x-k8s.io/prebuilt-workload-name"
+
 // QueueName returns the queue of a Job; empty without a queue. It is always empty for a StatefulSet:
 // Kueue queues the pods of a StatefulSet individually and does not suspend the workload.
 func (w Workload) QueueName() string {

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"math"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -89,8 +90,35 @@ func ResetJobStatus(job *batchv1.Job, restartsCompleted bool) bool {
 	status.StartTime = nil
 	if hasCompleted {
 		status.Succeeded, status.CompletedIndexes = 0, ""
+		requeue(job)
 	}
 	return true
+}
+
+// requeue makes Kueue replace the Workload of a suspended Job in a queue, so that the Job waits for the quota of all
+// ranks again. Kueue does not replace a prebuilt Workload.
+//
+// Kueue has given the quota of the completed ranks to others. It cannot take that back: its webhook denies a Workload
+// with quota that has fewer reclaimablePods than before (kueue pkg/webhooks, 0.19), and until its controller has
+// written them, it neither resumes the Job nor completes an eviction, for which other Jobs may wait
+// (pkg/controller/jobframework). It deletes the Workload of a suspended Job with another maximum execution time, which
+// changes nothing else. The maximum becomes a second longer; without one, it becomes that of the type, 68 years.
+// The change of the label is part of the write that resets the status, so that no crash separates them.
+func requeue(job *batchv1.Job) {
+	isPrebuilt := job.Labels[gang.LabelPrebuiltWorkload] != "" || job.Annotations[gang.LabelPrebuiltWorkload] != ""
+	if job.Labels[gang.LabelQueueName] == "" || isPrebuilt {
+		return
+	}
+	seconds, err := strconv.ParseInt(job.Labels[gang.LabelMaxExecutionTime], 10, 32)
+	switch {
+	case err != nil:
+		seconds = math.MaxInt32
+	case seconds == math.MaxInt32:
+		seconds--
+	default:
+		seconds++
+	}
+	job.Labels[gang.LabelMaxExecutionTime] = strconv.FormatInt(seconds, 10)
 }
 
 // HasUncountedPods reports whether the Job controller has observed terminated pods that it has not

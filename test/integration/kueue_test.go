@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +48,7 @@ func TestKueue(t *testing.T) {
 		"Admitted":      testKueueAdmitted,
 		"Waits":         testKueueWaitsForQuota,
 		"Restart":       testKueueRestart,
+		"RankSucceeded": testKueueRestartAfterRankSucceeded,
 		"MaxRestarts":   testKueueMaxRestarts,
 		"Preempted":     testKueuePreempted,
 		"Plain":         testKueuePlainJob,
@@ -137,6 +140,32 @@ func testKueueRestart(t *testing.T, m *manager, ns string) {
 	m.waitForWorkloadCondition(t, ns, "train", "Evicted", "")
 }
 
+// testKueueRestartAfterRankSucceeded checks that a rank whose quota Kueue gave away runs again with its peers.
+func testKueueRestartAfterRankSucceeded(t *testing.T, m *manager, ns string) {
+	m.recordJobHistory(t, ns)
+	m.createQueue(t, ns, 3)
+	r := m.startGang(t, ns, assignQueue("train", newTrainingWorkload(3))...)
+	for attempt := range int32(2) {
+		before := r.listActivePods()
+		r.succeedPod(before["worker-2"])
+		wait.For(t, "the quota of the completed rank to be reclaimed", func(ctx context.Context) error {
+			out, err := m.Cluster.Kubectl(ctx, "-n", ns, "get", "workloads", "-o",
+				"jsonpath={.items[*].status.reclaimablePods[*].count}")
+			if err == nil && strings.TrimSpace(out) != "1" {
+				err = errors.New("reclaimable: " + out)
+			}
+			return err
+		})
+		r.failContainer(before["worker-1"], 3)
+		r.waitForPhase(lifecycle.Running, attempt+1)
+		r.checkPodsReplaced(before, fmt.Sprint(attempt+1))
+	}
+	r.checkPhaseStable(2 * time.Second)
+	if got := r.getJob("train").Labels[gang.LabelMaxExecutionTime]; got != fmt.Sprint(math.MaxInt32-1) {
+		t.Errorf("the maximum execution time is %q", got)
+	}
+}
+
 func testKueueMaxRestarts(t *testing.T, m *manager, ns string) {
 	m.recordJobHistory(t, ns)
 	m.createQueue(t, ns, 2)
@@ -167,7 +196,8 @@ func testKueuePreempted(t *testing.T, m *manager, ns string) {
 	r.failContainer(r.getActivePod("worker-1"), 3)
 	r.waitForPhase(lifecycle.Running, 1)
 	before := r.listActivePods()
-	high := assignQueue("high", newTrainingWorkload(1))
+	r.succeedPod(before["worker-2"]) // it runs again with its peers
+	high := assignQueue("high", newTrainingWorkload(2))
 	high[0].Job.Labels["kueue.x-k8s.io/priority-class"] = "high"
 	first := m.createGang(t, ns, high...)
 	r.waitForPhase(lifecycle.Suspended, 1)

@@ -234,6 +234,9 @@ func formerBuilds() []mutant {
 			},
 		},
 	}, {
+		name: "a Job of a queue keeps the Workload of its completed ranks", sequence: "20 ",
+		edits: []edit{{"attempt/attempt.go", "\t\trequeue(job)\n", ""}},
+	}, {
 		name: "N11 a start timeout counts from the creation", sequence: "21 ",
 		edits: []edit{{
 			"lifecycle/restart.go", "start, isStarted := members.latestStart(s.AttemptStartTime)",

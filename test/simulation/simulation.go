@@ -33,7 +33,8 @@ type simulation struct {
 	// userSuspended is true while a user or a queue wants the gang to be suspended.
 	userSuspended bool
 	// scaledToZero contains the StatefulSets that the user scaled to 0.
-	scaledToZero map[string]bool
+	scaledToZero  map[string]bool
+	queueWorkload queueWorkload
 	// deleted contains the members that a user deleted and did not create again.
 	deleted map[string]bool
 }
