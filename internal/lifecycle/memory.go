@@ -87,7 +87,8 @@ func (d failureDecision) undoneDisruption(s State) *failure.Failure {
 
 const (
 	// completionGracePeriod is how long a gang with a member that determines completion does not fail because
-	// of a rank. The other ranks lose their peer when such a member succeeds, and its exit may be reported last.
+	// of a rank. The other ranks lose their peer when such a member succeeds, and its exit may be reported last. A
+	// disruption follows no success, and a drained rank that exits with code 0 must not count as complete meanwhile.
 	completionGracePeriod = 3 * time.Second
 	// StaleCacheDelay is the delay before a pass is repeated whose cache was stale.
 	StaleCacheDelay = time.Second
@@ -112,7 +113,8 @@ func (m *Memory) Confirm(last, next State, snapshot Snapshot) (delay time.Durati
 		return delay, false
 	}
 	isFailing := isDecision && next.Phase == Failed && snapshot.Members.Phase(last.Phase) != Failed
-	delay = RemainingDelay(&m.failureDecisionTime, isFailing, completionGracePeriod, snapshot.Now)
+	mayFollowSuccess := isFailing && !next.FirstFailure.IsDisruption()
+	delay = RemainingDelay(&m.failureDecisionTime, mayFollowSuccess, completionGracePeriod, snapshot.Now)
 	if delay > 0 && slices.ContainsFunc(snapshot.Members, MemberState.mayCompleteGang) {
 		return delay, false
 	}

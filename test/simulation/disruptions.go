@@ -73,7 +73,7 @@ func (s *simulation) hitPod(d *disruption, pod *corev1.Pod) {
 		s.oracle.disruptions++
 		d.isCounted = true
 	}
-	if !d.isExcused && (!isRecorded || s.isUnobservedNextToLostNode()) {
+	if !d.isExcused && (!isRecorded || s.isUnobservedNextToLostNode() || s.isUnobservedSinceSuspension()) {
 		s.oracle.failures++ // nothing shows that the pod was replaced, if a peer fails before all ranks are ready
 		d.isExcused = true
 	}
@@ -106,6 +106,12 @@ func (s *simulation) terminateByKubelet(p *process, sandbox time.Duration) {
 // these exits seem to be the cause: they precede the loss, and the time of the deletion is not known.
 func (s *simulation) isUnobservedNextToLostNode() bool {
 	return len(s.leaders()) == 0 && slices.ContainsFunc(s.nodes, func(n *node) bool { return n.lost })
+}
+
+// isUnobservedSinceSuspension reports whether no manager has run since the gang was suspended. The next one finds
+// failed pods that its Job counts, and those may be older than the suspension.
+func (s *simulation) isUnobservedSinceSuspension() bool {
+	return len(s.leaders()) == 0 && s.oracle.final.Phase == lifecycle.Suspended
 }
 
 func isOfStatefulSet(pod *corev1.Pod) bool {

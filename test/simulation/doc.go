@@ -47,5 +47,6 @@
 // eight scenarios has a manager that observes everything in time (Scenario.ObservesDrains), and no such excuse. The
 // oracle also excuses disruptions that leave no trace: a StatefulSet, or a Job that ignores disruptions, replaces a
 // pod before all ranks were ready, and a member is deleted while no other member has a status. A pod that is deleted
-// while no manager runs can seem to be a failure if its peers are on a lost node (isUnobservedNextToLostNode).
+// while no manager runs can seem to be a failure if its peers are on a lost node (isUnobservedNextToLostNode), or if no
+// manager has run since the gang was suspended (isUnobservedSinceSuspension).
 package simulation

@@ -19,6 +19,14 @@ func limitSequences() []sequence {
 		change:    func(s *Scenario) { s.MaxDisruptions = "1" },
 		want:      disruptedOnce,
 	}, {
+		name: "a master is drained more often than permitted, and exits with code 0", shape: masterJobs,
+		incidents: []Incident{at(60, podEvicted, 0, 1), at(180, podEvicted, 0, 1)},
+		change: func(s *Scenario) {
+			s.MaxDisruptions, s.ObservesDrains = "1", true
+			exitZero(s)
+		},
+		want: disruptedOnce,
+	}, {
 		name: "a failure does not count as a disruption", shape: oneJob,
 		incidents: []Incident{at(60, rankExits, 1, 1)},
 		change:    func(s *Scenario) { s.MaxDisruptions = "0" },

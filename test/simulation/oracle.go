@@ -288,8 +288,10 @@ func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 		timeout = o.scenario.StartTimeout
 		o.failures++
 	case failure.ReasonScheduleTimeout:
-		timeout = o.scenario.ScheduleTimeout
 		o.disruptions++
+		if !o.startedApart { // others than Rollcall started the ranks before
+			timeout = o.scenario.ScheduleTimeout
+		}
 	default:
 		return
 	}
