@@ -61,6 +61,29 @@ func (c *completedRanks) record(s State, ranks sets.Set[int32]) string {
 	return text
 }
 
+// completedRanksToRecord returns the completed ranks that the next state contains; empty if they do not matter any more.
+func (s State) completedRanksToRecord(next State, policies gang.RestartRules, snapshot Snapshot) string {
+	switch {
+	case next.Phase == Restarting, next.Phase == Succeeded && s.Phase == Succeeded:
+		return s.CompletedRanks
+	case next.Phase == Succeeded && policies.CleanPodPolicy == gang.CleanPodPolicyNone && snapshot.hasCompletedRank():
+		return snapshot.CompletedRanks // the kubelets run the ranks of a StatefulSet again, and they may fail without peers
+	case !next.Phase.Active():
+		return ""
+	case next.AttemptStartTime.Equal(s.AttemptStartTime):
+		return snapshot.CompletedRanks
+	case snapshot.CompletedRanks != "":
+		return NoRanks // the snapshot describes the attempt before
+	default:
+		return ""
+	}
+}
+
+// hasCompletedRank reports whether a rank is known to have completed.
+func (s Snapshot) hasCompletedRank() bool {
+	return s.CompletedRanks != "" && s.CompletedRanks != NoRanks
+}
+
 // DelayRecord returns the next state with the completed ranks that were written last, unless the status is
 // written anyway or the ranks have differed for long enough. It also returns the delay before the pass that writes
 // them; 0 for none.

@@ -157,8 +157,7 @@ func (s State) isStartedWithoutCompletedRanks(policies gang.RestartRules, snapsh
 		return false
 	}
 	start, isStarted := members.latestStart(time.Time{})
-	hasCompletedRank := snapshot.CompletedRanks != "" && snapshot.CompletedRanks != NoRanks
-	return isStarted && start.After(s.JobStartTime) && hasCompletedRank
+	return isStarted && start.After(s.JobStartTime) && snapshot.hasCompletedRank()
 }
 
 // repeatStart ends an attempt that did not start with all ranks, and starts the next attempt for the same

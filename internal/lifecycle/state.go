@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -124,20 +123,8 @@ func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 	s = s.excludeEarlierPods(snapshot)
 	next := s.nextState(policies, snapshot)
 	next.MemberUIDs = s.recordedUIDs(snapshot.Members)
-	next.CompletedRanks, next.CompletedMembers, next.RestartRules = "", nil, nil
-	isSameAttempt := next.AttemptStartTime.Equal(s.AttemptStartTime)
-	switch {
-	case next.Phase == Restarting, next.Phase == Succeeded && s.Phase == Succeeded:
-		next.CompletedRanks = s.CompletedRanks
-	case next.Phase == Succeeded && policies.CleanPodPolicy == gang.CleanPodPolicyNone:
-		// The kubelets run the ranks of a StatefulSet again, and they may fail without their peers.
-		next.CompletedRanks = strings.TrimPrefix(snapshot.CompletedRanks, NoRanks)
-	case !next.Phase.Active():
-	case isSameAttempt:
-		next.CompletedRanks = snapshot.CompletedRanks
-	case snapshot.CompletedRanks != "":
-		next.CompletedRanks = NoRanks // the snapshot describes the attempt before
-	}
+	next.CompletedRanks = s.completedRanksToRecord(next, policies, snapshot)
+	next.CompletedMembers, next.RestartRules = nil, nil
 	if !next.Phase.Terminal() {
 		next.CompletedMembers = snapshot.Members.CompletedJobs()
 	}

@@ -177,7 +177,7 @@ func (r *testGang) checkNotManaged(status string) {
 // runs: the gang opted out. A rank may fail four times for its only attempt, and no disruption is permitted. The
 // failures are reported minutes late, so that the Job controller does not wait for its back-off.
 func testLimitWithoutManager(t *testing.T, m *manager, ns string) {
-	w := newTrainingWorkload(2, gang.AnnotationMaxRestarts, "0", gang.Prefix+"max-disruptions", "0")
+	w := newTrainingWorkload(2, gang.AnnotationMaxRestarts, "0", gang.AnnotationMaxDisruptions, "0")
 	r := m.startGang(t, ns, w)
 	r.patchJob("train", `{"metadata":{"labels":{"`+gang.LabelInject+`":"false"}}}`)
 	failed := map[string]bool{}

@@ -27,6 +27,12 @@ func (m *manager) deleteJob(t *testing.T, ns, name string) {
 	if err := m.Client.BatchV1().Jobs(ns).Delete(t.Context(), name, background); err != nil {
 		t.Fatal(err)
 	}
+	m.waitForJobGone(t, ns, name)
+}
+
+// waitForJobGone waits until the name of a deleted Job is free.
+func (m *manager) waitForJobGone(t *testing.T, ns, name string) {
+	t.Helper()
 	wait.For(t, "the deletion of "+name, func(ctx context.Context) error {
 		if _, err := m.Client.BatchV1().Jobs(ns).Get(ctx, name, metav1.GetOptions{}); err == nil {
 			return fmt.Errorf("%s still exists", name)
@@ -78,14 +84,20 @@ func testMemberOfEarlierRun(t *testing.T, m *manager, ns string) {
 	r.waitForPhase(lifecycle.Running, 0)
 }
 
-// testStranger checks that a StatefulSet with the name of a member and a failing program does not restart
-// the gang.
-func testStranger(t *testing.T, m *manager, ns string) {
-	r := m.startGang(t, ns, newMasterAndWorkers()...)
+// createStranger creates a StatefulSet with the name of a member of [newMasterAndWorkers], and with other roles.
+func (m *manager) createStranger(t *testing.T, ns string) {
+	t.Helper()
 	stranger := newStatefulSet("train-worker", 1)
 	stranger.Labels[gang.LabelRole] = "worker"
 	stranger.Annotations = map[string]string{gang.AnnotationRoles: "master=1,worker=1"}
 	m.createStatefulSet(t, ns, stranger)
+}
+
+// testStranger checks that a StatefulSet with the name of a member and a failing program does not restart
+// the gang.
+func testStranger(t *testing.T, m *manager, ns string) {
+	r := m.startGang(t, ns, newMasterAndWorkers()...)
+	m.createStranger(t, ns)
 	waitForStatus(t, lifecycle.Running, gang.ReasonMemberConflict, r.getWorkloads)
 	var pod *corev1.Pod
 	wait.For(t, "the pod of the stranger", func(ctx context.Context) (err error) {

@@ -76,7 +76,7 @@ func testRestartRepeatedDeletions(t *testing.T, m *manager, ns string) {
 
 // testRestartDeletionsExceedMaxDisruptions checks that a gang fails after max-disruptions incidents.
 func testRestartDeletionsExceedMaxDisruptions(t *testing.T, m *manager, ns string) {
-	r := m.startGang(t, ns, newTrainingWorkload(4, gang.Prefix+"max-disruptions", "1"))
+	r := m.startGang(t, ns, newTrainingWorkload(4, gang.AnnotationMaxDisruptions, "1"))
 	r.deleteRanks(0, 4)
 	r.waitForPhase(lifecycle.Running, 1)
 	second := r.listActivePods()

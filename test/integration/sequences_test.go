@@ -3,12 +3,10 @@ package integration
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -59,12 +57,7 @@ func (m *manager) completeRemovedMember(t *testing.T, ns string) *testGang {
 	t.Helper()
 	r := m.startGang(t, ns, newEqualJobs()...)
 	r.succeedPod(r.getActivePod("master-0"))
-	wait.For(t, "the deletion of the completed Job", func(ctx context.Context) error {
-		if _, err := m.Client.BatchV1().Jobs(ns).Get(ctx, "train-master", metav1.GetOptions{}); err == nil {
-			return errors.New("it exists")
-		}
-		return nil
-	})
+	m.waitForJobGone(t, ns, "train-master")
 	r.jobs = []string{"train-worker"}
 	r.checkPhaseStable(2 * time.Second)
 	return r
@@ -95,10 +88,7 @@ func testRemovedMemberIsNotMissed(t *testing.T, m *manager, ns string) {
 func testStrangerBeforeStatus(t *testing.T, m *manager, ns string) {
 	r := m.createGang(t, ns, newMasterAndWorkers()...)
 	m.waitForServiceOwners(t, ns, "train", 2)
-	stranger := newStatefulSet("train-worker", 1)
-	stranger.Labels[gang.LabelRole] = "worker"
-	stranger.Annotations = map[string]string{gang.AnnotationRoles: "master=1,worker=1"}
-	m.createStatefulSet(t, ns, stranger)
+	m.createStranger(t, ns)
 	waitForStatus(t, lifecycle.Pending, gang.ReasonMemberConflict, r.getWorkloads)
 	m.runFakeKubelet(t, ns, func(p corev1.Pod) bool { return metav1.GetControllerOf(&p).Kind != "Job" })
 	waitForStatus(t, lifecycle.Running, gang.ReasonMemberConflict, r.getWorkloads)
@@ -139,13 +129,13 @@ func testControllerStopped(t *testing.T, m *manager) {
 	m.Controller.Stop(t)
 	ns := m.createNamespace(t)
 	w := newTrainingWorkload(2,
-		gang.AnnotationMaxRestarts, "0", gang.Prefix+"max-disruptions", "0", gang.AnnotationStartTimeout, timeout.String())
+		gang.AnnotationMaxRestarts, "0", gang.AnnotationMaxDisruptions, "0", gang.AnnotationStartTimeout, timeout.String())
 	w.Job.Spec.Suspend = ptr.To(true)
 	queued := m.createGang(t, ns, w)
 	created := time.Now()
 	drained.drainRank(before["worker-1"])
 	time.Sleep(time.Until(created.Add(timeout + time.Second)))
-	queued.patchJob("train", `{"spec":{"suspend":false}}`)
+	queued.resumeJob("train")
 	m.waitForPods(t, ns, "train", 2)
 	m.Controller.Start(t)
 	queued.waitForPhase(lifecycle.Pending, 0)
@@ -172,70 +162,4 @@ func (r *testGang) drainRank(p corev1.Pod) {
 		}
 		return nil
 	})
-}
-
-// deniedUpdate is an update that an administrator denies in one namespace.
-type deniedUpdate struct {
-	group, resource string
-	// allowed is an expression in CEL that is false for the update.
-	allowed, message string
-	// reason is the reason of the error. The zero value is Invalid.
-	reason metav1.StatusReason
-}
-
-// denyUpdates creates a ValidatingAdmissionPolicy, and waits until try returns an error. The returned function deletes
-// it; so does the end of the test.
-func (m *manager) denyUpdates(t *testing.T, ns string, d deniedUpdate, try func(context.Context) error) (allow func()) {
-	t.Helper()
-	name := d.resource + "-" + ns
-	validation := admissionv1.Validation{Expression: d.allowed, Message: d.message}
-	if d.reason != "" {
-		validation.Reason = &d.reason
-	}
-	policy := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(admissionv1.Fail),
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Update},
-					Rule: admissionv1.Rule{
-						APIGroups: []string{d.group}, APIVersions: []string{"v1"}, Resources: []string{d.resource},
-					},
-				},
-			}}},
-			Validations: []admissionv1.Validation{validation},
-		},
-	}
-	policies := m.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies()
-	if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName:        name,
-			ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			MatchResources: &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
-				MatchLabels: map[string]string{corev1.LabelMetadataName: ns},
-			}},
-		},
-	}
-	bindings := m.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	allow = func() {
-		ctx := context.WithoutCancel(t.Context())
-		_ = bindings.Delete(ctx, name, metav1.DeleteOptions{})
-		_ = policies.Delete(ctx, name, metav1.DeleteOptions{})
-	}
-	t.Cleanup(allow)
-	wait.For(t, "the policy", func(ctx context.Context) error {
-		if err := try(ctx); err == nil {
-			return fmt.Errorf("it is not effective yet")
-		}
-		return nil
-	})
-	return allow
 }

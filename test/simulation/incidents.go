@@ -4,9 +4,7 @@ import (
 	"slices"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -248,38 +246,6 @@ func (s *simulation) setSuspend(m memberSpec, suspend bool) {
 	}
 }
 
-// startQueue starts a stand-in for Kueue. It resumes an admitted Job whenever the Job is suspended, and restores
-// the original template of the Job first. It does not admit a Job that has fewer completed ranks than its Workload,
-// which it replaces if the maximum execution time of the Job changes.
-func (s *simulation) startQueue(m memberSpec) {
-	s.api.watch(jobKind, "kueue/jobs", nil, func(_, after client.Object) {
-		s.reclaim(after)
-		if job, ok := after.(*batchv1.Job); ok && ptr.Deref(job.Spec.Suspend, false) {
-			s.after("kueue/sync", func() { s.admitByQueue(m) })
-		}
-	})
-}
-
-// queueWorkload is the Workload of a Job. Its reclaimed ranks never become fewer.
-type queueWorkload struct {
-	job       types.UID
-	maximum   string
-	reclaimed int32
-}
-
-// reclaim updates the Workload of a Job, or replaces it. after is nil if the Job was deleted.
-func (s *simulation) reclaim(after client.Object) {
-	job, ok := after.(*batchv1.Job)
-	if !ok {
-		return
-	}
-	maximum := job.Labels[gang.LabelMaxExecutionTime]
-	if w := s.queueWorkload; w.job != job.UID || w.maximum != maximum {
-		s.queueWorkload = queueWorkload{job: job.UID, maximum: maximum}
-	}
-	s.queueWorkload.reclaimed = max(s.queueWorkload.reclaimed, job.Status.Succeeded)
-}
-
 // recordResumption records that a user or a queue resumes the gang. They do not wait for the pods that they terminated.
 // Without the webhook, they do not wait for those of a restart either.
 func (s *simulation) recordResumption() {
@@ -287,26 +253,6 @@ func (s *simulation) recordResumption() {
 	isEarly := s.admission.down || s.isAnyPodLeft()
 	o.resumedTooEarly = o.resumedTooEarly || isEarly
 	o.resumedUnobserved = o.resumedUnobserved || isEarly && (s.admission.down || o.final.Phase != lifecycle.Suspended)
-}
-
-// admitByQueue resumes an admitted Job.
-func (s *simulation) admitByQueue(m memberSpec) {
-	w, ok := s.member(m)
-	if s.userSuspended || !ok || !w.IsSuspended() || isJobFinished(w.Job) {
-		return
-	}
-	isReclaimed := w.Job.UID == s.queueWorkload.job && w.Job.Status.Succeeded < s.queueWorkload.reclaimed
-	if isReclaimed && w.Job.Labels[gang.LabelMaxExecutionTime] == s.queueWorkload.maximum {
-		return
-	}
-	s.recordResumption()
-	s.resetStartTime(m)
-	s.updateMember(m, func(w gang.Workload) {
-		if w.Job.Status.StartTime == nil {
-			w.Template().Labels[gang.LabelAttempt] = "0"
-		}
-		w.Job.Spec.Suspend = ptr.To(false)
-	})
 }
 
 // isAnyPodLeft reports whether the gang has a pod that has not terminated and that no restart of Rollcall

@@ -38,7 +38,8 @@ func decisionMutants() []mutant {
 	}, {
 		name: "a gang that succeeded forgets its ranks", sequence: "a StatefulSet that succeeded runs on",
 		edits: []edit{{
-			"lifecycle/state.go", "strings.TrimPrefix(snapshot.CompletedRanks, NoRanks)", "strings.TrimPrefix(NoRanks, NoRanks)",
+			"lifecycle/completed_ranks.go", "== gang.CleanPodPolicyNone && snapshot.hasCompletedRank():",
+			"== gang.CleanPodPolicyNone && snapshot.hasCompletedRank() && false:",
 		}, {"lifecycle/completed_ranks.go", "case s.Phase.Active(), s.Phase == Succeeded:", "case s.Phase.Active():"}},
 	}, {
 		name:  "pods that are gone are ignored",
@@ -229,8 +230,8 @@ func formerBuilds() []mutant {
 		edits: []edit{
 			{"controller/job_status.go", "return m.restartsCompleted() && m.Job.Status.Succeeded > 0", "return false"},
 			{
-				"lifecycle/restart.go", "return isStarted && start.After(s.JobStartTime) && hasCompletedRank",
-				"return isStarted && start.Before(s.JobStartTime) && hasCompletedRank",
+				"lifecycle/restart.go", "return isStarted && start.After(s.JobStartTime) && snapshot",
+				"return isStarted && start.Before(s.JobStartTime) && snapshot",
 			},
 		},
 	}, {
@@ -260,14 +261,11 @@ func formerBuilds() []mutant {
 		name: "N20 drained pods stay tracked", sequence: "27 all ranks are drained and",
 		edits: []edit{{"controller/job_status.go", "for i, name := range names {", "for i, name := range names[:0] {"}},
 	}, {
-		name: "N21a the clock of the machine decides about pods", sequence: "N21a ",
+		name: "N21a and N21c the clock of the machine decides about pods and attempts", sequence: "N21a ",
 		edits: []edit{{"controller/server_clock.go", "if !c.exceeds {", "if c.isMeasured {"}},
 	}, {
 		name: "N21b the clocks of nodes differ by a second at most", sequence: "28 ",
 		edits: []edit{{"failure/failure.go", "deletionTolerance = 5 * time.Second", "deletionTolerance = time.Second"}},
-	}, {
-		name: "N21c the clock of the machine decides about attempts", sequence: "N21a ",
-		edits: []edit{{"controller/server_clock.go", "if !c.exceeds {", "if c.isMeasured {"}},
 	}, {
 		name: "leftover 1 a gang fails without waiting for its master", sequence: "14 ",
 		edits: []edit{{"lifecycle/memory.go", "if delay > 0 && slices", "if delay < 0 && slices"}},
