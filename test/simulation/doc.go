@@ -10,8 +10,8 @@
 //
 // The reconciler and the webhook are those of the product. Around them are stand-ins for the API server
 // (api.go), the Job controller (job_controller.go, job_sync.go, job_status.go), the StatefulSet controller,
-// kubelets and nodes (node.go), the scheduler (scheduler.go), the training programs (programs.go), Kueue (queue.go), the
-// time to live and the garbage collector. Package traces compares them with a real cluster.
+// kubelets and nodes (node.go), the scheduler (scheduler.go), the training programs (programs.go), Kueue (queue.go),
+// the time to live and the garbage collector. Package traces compares them with a real cluster.
 //
 // # What can go wrong
 //
