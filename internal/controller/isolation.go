@@ -79,13 +79,14 @@ func (r *Reconciler) isolateAttempt(
 // mayMeetNextAttempt reports whether the next attempt can start while pods of the last one may still run. A restart
 // does not wait for a stuck pod. A queue or a user that resumes the members waits for no pod.
 func (g *observedGang) mayMeetNextAttempt(next lifecycle.State) bool {
-	switch {
-	case !g.memberStates.AllSuspended():
-		return false
-	case next.Phase == lifecycle.Restarting:
-		return g.observed.StuckPod != nil && g.gangPolicies().RestartOnNodeLoss
+	isActive := func(m member) bool { return !m.IsSuspended() }
+	switch next.Phase {
+	case lifecycle.Restarting:
+		return g.observed.StuckPod != nil && g.gangPolicies().RestartOnNodeLoss && g.memberStates.AllSuspended()
+	case lifecycle.Suspended: // the controllers of the members may terminate the pods only later
+		return g.observed.HasPods && !g.observed.AllPodsTerminated && !slices.ContainsFunc(g.Members, isActive)
 	default:
-		return next.Phase == lifecycle.Suspended && !g.observed.AllPodsTerminated
+		return false
 	}
 }
 

@@ -222,7 +222,7 @@ func TestSelectedAttempt(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := newSingleWorkloadGang(t.Context(), r.newPass(torchRequest), m)
-			g.observed.AllPodsTerminated = c.podsGone
+			g.observed.AllPodsTerminated, g.observed.HasPods = c.podsGone, !c.podsGone
 			want, have := m.Result.BuildService(), m.Result.BuildService()
 			if c.have != "" {
 				have.Spec.Selector = map[string]string{gang.LabelGang: "train", gang.LabelAttempt: c.have}

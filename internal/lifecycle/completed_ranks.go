@@ -61,7 +61,8 @@ func (c *completedRanks) record(s State, ranks sets.Set[int32]) string {
 	return text
 }
 
-// completedRanksToRecord returns the completed ranks that the next state contains; empty if they do not matter any more.
+// completedRanksToRecord returns the completed ranks that the next state contains; empty if they do not matter any
+// more.
 func (s State) completedRanksToRecord(next State, policies gang.RestartRules, snapshot Snapshot) string {
 	switch {
 	case next.Phase == Restarting, next.Phase == Succeeded && s.Phase == Succeeded:

@@ -82,7 +82,7 @@ func (s *simulation) applyToProgram(i Incident, p *process) {
 		s.oracle.failures++
 		s.programs.stall(p)
 	case rankSucceeds:
-		if isOfStatefulSet(p.pod) && p.restarts > 0 && len(s.leaders()) == 0 {
+		if isOfStatefulSet(p.pod) && p.restarts > 0 && (len(s.leaders()) == 0 || s.scenario.changesLeader()) {
 			s.oracle.failureTime = time.Time{} // the kubelet reports only the last exit of a container
 		}
 		p.exit(0)
@@ -193,13 +193,15 @@ func (s *simulation) applySuspension(i Incident) {
 		}
 		s.userSuspended = false
 		s.recordResumption()
+		if s.scenario.hasStatefulSet() && s.oracle.final.Phase != lifecycle.Suspended {
+			s.oracle.disruptions++ // nothing shows that somebody scaled the StatefulSet to 0 and back
+		}
 		for _, m := range members {
 			s.setSuspend(m, false)
 		}
 	case queuePreempts:
 		if s.scenario.Shape == queuedJob {
-			s.userSuspended = true
-			s.oracle.suspended++
+			s.noteSuspension()
 			s.updateMember(members[0], func(w gang.Workload) { w.Job.Spec.Suspend = ptr.To(true) })
 			s.after("kueue/requests", func() { s.resetStartTime(members[0]) })
 		}
@@ -208,6 +210,17 @@ func (s *simulation) applySuspension(i Incident) {
 			s.userSuspended = false
 			s.admitByQueue(members[0])
 		}
+	}
+}
+
+// noteSuspension records that a user or a queue suspends a member. If no manager runs, nobody observes why the peers
+// fail, and that the pods are those from before the suspension.
+func (s *simulation) noteSuspension() {
+	s.userSuspended = true
+	s.oracle.suspended++
+	if len(s.leaders()) == 0 {
+		s.oracle.failures++
+		s.oracle.disruptions++
 	}
 }
 
@@ -220,11 +233,7 @@ func (s *simulation) suspendMember(m memberSpec) {
 	if w.StatefulSet != nil && (w.IsSuspended() || s.oracle.final.Phase.Terminal()) {
 		return
 	}
-	s.userSuspended = true
-	s.oracle.suspended++
-	if len(s.leaders()) == 0 {
-		s.oracle.failures++ // nobody observes why the peers fail
-	}
+	s.noteSuspension()
 	if len(s.scenario.members()) > 1 {
 		s.oracle.parted++ // the other members run on, and restart after the user resumes the member
 		s.oracle.startedApart = true

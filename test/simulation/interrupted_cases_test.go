@@ -114,5 +114,20 @@ func interruptedSequences() []sequence {
 			s.TTL, s.Late = 20*time.Second, []lateStream{late("job-controller/requests", 61.06, 70)}
 		},
 		want: wantedEnd{phase: lifecycle.Starting, reason: gang.ReasonMembersMissing, end: lifecycle.Starting},
+	}, {
+		name: "a queue resumes a Job when its controller has just suspended it", shape: queuedJob,
+		incidents: []Incident{at(5, queueAdmits), at(60, queuePreempts), at(61.9, queueAdmits)},
+		change: func(s *Scenario) {
+			s.Behavior.SIGTERMDelay = 4 * time.Second
+			s.Late = []lateStream{late("job-controller/requests", 60, 61.8), late("rollcall-0/jobs", 60.1, 64)}
+		},
+		want: wantedEnd{attempt: 1},
+	}, {
+		name: "a rank of a StatefulSet stalls before Rollcall observes its resumption", shape: oneStatefulSet,
+		incidents: []Incident{
+			at(60, userSuspends), at(240, userResumes), at(246, rankStalls, 1), at(248, writesDenied, 1), at(258, writesAllowed),
+		},
+		change: func(s *Scenario) { s.Late = []lateStream{late("rollcall-0/statefulsets", 240, 247.5)} },
+		want:   wantedEnd{restarts: 1},
 	}}
 }

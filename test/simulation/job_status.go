@@ -40,11 +40,11 @@ func (s *jobSync) track() {
 	for _, pod := range s.counted {
 		s.steps = append(s.steps, func() error {
 			s.worker.removals.Insert(pod.UID)
-			err := s.c.removeFinalizer(pod)
+			err := client.IgnoreNotFound(s.c.removeFinalizer(pod)) // the real one may count a pod twice that is gone
 			if err != nil {
 				s.worker.removals.Delete(pod.UID)
 			}
-			return client.IgnoreNotFound(err)
+			return err
 		})
 	}
 	s.steps = append(s.steps, func() error {

@@ -77,7 +77,15 @@ func decisionMutants() []mutant {
 		}},
 	}, {
 		name: "the Service of a suspended gang selects all attempts", sequence: "a user resumes a gang whose pods",
-		edits: []edit{{"controller/isolation.go", "return next.Phase == lifecycle.Suspended", "return false"}},
+		edits: []edit{{"controller/isolation.go", "return g.observed.HasPods &&", "return false &&"}},
+	}, {
+		name: "the Service waits until a Job reports its suspension", sequence: "a queue resumes a Job when its controller",
+		edits: []edit{{
+			"controller/isolation.go", "return g.observed.HasPods &&", "return g.memberStates.AllSuspended() &&",
+		}},
+	}, {
+		name: "a StatefulSet is resumed when a pass observes it", sequence: "a rank of a StatefulSet stalls before",
+		edits: []edit{{"lifecycle/members.go", "if len(members) == 1 &&", "if false &&"}},
 	}, {
 		name: "an exit while a member was suspended counts", sequence: "18 a member is suspended, and its peers",
 		edits: []edit{{"failure/earlier_attempt.go", "return c.hasEndedBefore", "return false && c.hasEndedBefore"}},

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -190,6 +191,16 @@ func (s Scenario) members() []memberSpec {
 	default:
 		return []memberSpec{{name: gangName, size: s.Ranks, decides: true}}
 	}
+}
+
+// hasStatefulSet reports whether a member of the gang is a StatefulSet.
+func (s Scenario) hasStatefulSet() bool { return s.Shape == oneStatefulSet || s.Shape == launcher }
+
+// changesLeader reports whether a manager crashes or a second one starts.
+func (s Scenario) changesLeader() bool {
+	return slices.ContainsFunc(s.Incidents, func(i Incident) bool {
+		return i.Kind == managerCrashes || i.Kind == managerStarts
+	})
 }
 
 // rankOf returns the member and the index of a rank.

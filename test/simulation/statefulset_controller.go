@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,12 +33,15 @@ type statefulSetController struct {
 	// setVersion and podVersion are the last versions that the controller wrote for a set. It does not sync the set
 	// before its caches contain them (KEP-5647).
 	setVersion, podVersion map[types.UID]int64
+	// failures is the number of syncs of a set in a row that failed. Its next sync waits for twice as long each time.
+	failures map[types.UID]int
 }
 
 func newStatefulSetController(a *api) {
 	c := &statefulSetController{
 		w: a.w, api: a, busy: map[types.UID]bool{}, again: map[types.UID]bool{},
 		setVersion: map[types.UID]int64{}, podVersion: map[types.UID]int64{},
+		failures: map[types.UID]int{},
 	}
 	c.sets = a.watch(statefulSetKind, "statefulset-controller/statefulsets", nil, func(_, after client.Object) {
 		if after != nil {
@@ -90,13 +94,15 @@ func (c *statefulSetController) sync(uid types.UID) {
 
 func (c *statefulSetController) runSteps(uid types.UID, steps []func() error) {
 	if len(steps) == 0 {
-		c.busy[uid] = false
+		c.busy[uid], c.failures[uid] = false, 0
 		return
 	}
 	c.w.after("statefulset-controller/requests", func() {
 		if err := steps[0](); err != nil && !apierrors.IsNotFound(err) {
 			c.busy[uid] = false
-			c.enqueue(uid)
+			delay := min(5*time.Millisecond<<min(c.failures[uid], 20), 1000*time.Second)
+			c.failures[uid]++
+			c.w.at(c.w.now.Add(delay), func() { c.enqueue(uid) })
 			return
 		}
 		c.runSteps(uid, steps[1:])
