@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
@@ -38,9 +39,13 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 		if err != nil {
 			return err
 		}
+		holder, err := r.findNameHolder(ctx, m.Workload, pods)
+		if err != nil {
+			return err
+		}
 		parsed = append(parsed, m)
 		e.Workloads = append(e.Workloads, lifecycle.WorkloadEvidence{
-			Workload: m.Workload, Gang: m.Result.Gang, Pods: pods,
+			Workload: m.Workload, Gang: m.Result.Gang, Pods: pods, NameHolder: holder,
 			InjectedReplicas: readInjectedReplicas(m.Workload), ResizeOverdue: s.isResizeOverdue(m.Workload, e.Now),
 			ProbedContainers: findProbedContainers(m.Workload, m.Result.Gang.StallRules),
 		})
@@ -60,6 +65,28 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 		g.pass.requeueAfter(next.Sub(e.Now))
 	}
 	return nil
+}
+
+// findNameHolder returns the pod of another owner, such as a deleted StatefulSet of the same name, that has the name of
+// the first rank without a pod of a StatefulSet; nil if there is none.
+func (r *Reconciler) findNameHolder(ctx context.Context, w gang.Workload, pods []corev1.Pod) (*corev1.Pod, error) {
+	if w.StatefulSet == nil || len(pods) >= int(w.Ranks()) {
+		return nil, nil
+	}
+	hasPod := sets.Set[int32]{}
+	for i := range pods {
+		hasPod.Insert(gang.PodIndex(&pods[i]))
+	}
+	first := int32(0)
+	for hasPod.Has(first) {
+		first++
+	}
+	pod := &corev1.Pod{}
+	name := fmt.Sprintf("%s-%d", w.Meta().Name, first)
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: w.Meta().Namespace, Name: name}, pod); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return pod, nil
 }
 
 // isCacheCurrent reports whether the API server has the same versions of all members as the cache.

@@ -41,6 +41,9 @@ type WorkloadEvidence struct {
 	Gang gang.Gang
 	// Pods contains the pods that the workload owns.
 	Pods []corev1.Pod
+	// NameHolder is the pod that has the name of the first rank without a pod, and that a StatefulSet does not own; nil
+	// if there is none. The StatefulSet creates the pod of the rank only after that pod is deleted.
+	NameHolder *corev1.Pod
 	// InjectedReplicas is the size with which the ranks of a StatefulSet are configured; nil if it is not known.
 	InjectedReplicas *int32
 	// ProbedContainers names the training containers that are not ready while they make no progress.

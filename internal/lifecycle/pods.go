@@ -286,8 +286,12 @@ func (w WorkloadEvidence) findStuckPod(phase Phase, now time.Time) (stuck *corev
 	if phase != Restarting && !w.waitsForPodDeletion() {
 		return nil, time.Time{}
 	}
-	for i := range w.Pods {
-		pod := &w.Pods[i]
+	pods := w.Pods
+	if w.NameHolder != nil {
+		pods = append(slices.Clone(pods), *w.NameHolder)
+	}
+	for i := range pods {
+		pod := &pods[i]
 		// A StatefulSet creates no pod while the object of the previous one exists, which a finalizer can keep.
 		hasEnded := IsPodTerminal(pod) && w.StatefulSet == nil
 		if pod.DeletionTimestamp == nil || hasEnded || pod.Spec.NodeName == "" {

@@ -40,6 +40,7 @@
 // # Limits
 //
 // The stand-ins follow Kubernetes 1.37. Kubelets, Kueue and races between two writers are not compared with a cluster.
+// The real Job controller can count a pod twice that is gone while its cache is late. The stand-in does not.
 // No scenario has a policy, a preflight check, or several Jobs in a queue.
 // The oracle excuses what Rollcall cannot prevent: pods that a user or a queue starts next to those of an earlier
 // attempt, results that disappear while no manager runs, peers that fail before Kubernetes reports a lost node, and
@@ -48,5 +49,9 @@
 // oracle also excuses disruptions that leave no trace: a StatefulSet, or a Job that ignores disruptions, replaces a
 // pod before all ranks were ready, and a member is deleted while no other member has a status. A pod that is deleted
 // while no manager runs can seem to be a failure if its peers are on a lost node (isUnobservedNextToLostNode), or if no
-// manager has run since the gang was suspended (isUnobservedSinceSuspension).
+// manager has run since the gang was suspended (isUnobservedSinceSuspension). A suspension that no manager recorded can
+// seem to be a disruption.
+//
+// The status of a container contains only its last exits. So a rank that succeeds in a second run hides its failure if
+// the manager changes, and programs fail in a second run only if the manager and the kubelets are never late.
 package simulation

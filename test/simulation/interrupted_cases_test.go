@@ -123,6 +123,12 @@ func interruptedSequences() []sequence {
 		},
 		want: wantedEnd{attempt: 1},
 	}, {
+		name: "a pod of a deleted StatefulSet stays on a lost node, and has the name of a rank", shape: oneStatefulSet,
+		incidents: []Incident{at(60, nodeLost, 1), at(200, memberDeleted), at(300, memberCreated)},
+		want: wantedEnd{
+			phase: lifecycle.Pending, reason: gang.ReasonPodStuckTerminating, end: lifecycle.Pending,
+		},
+	}, {
 		name: "a rank of a StatefulSet stalls before Rollcall observes its resumption", shape: oneStatefulSet,
 		incidents: []Incident{
 			at(60, userSuspends), at(240, userResumes), at(246, rankStalls, 1), at(248, writesDenied, 1), at(258, writesAllowed),

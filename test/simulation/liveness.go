@@ -141,6 +141,20 @@ func (o *oracle) isExcused() bool {
 	return isUnrepaired || isPartlyFinished || isCompleteTooEarly || o.resultLost || len(o.last) == 0 || !o.isAnyMember()
 }
 
+// isWaitingForPod reports whether a pod that does not terminate is all that may keep the gang from running, and the
+// status does not say so. An Event names ranks that no node can run.
+func (o *oracle) isWaitingForPod() bool {
+	named := []gang.Reason{gang.ReasonPodStuckTerminating, gang.ReasonMembersMissing, gang.ReasonMemberConflict}
+	isAnyLeft, isAnyUnscheduled := false, false
+	for _, pod := range o.api.list(podKind) {
+		pod := pod.(*corev1.Pod)
+		isAnyLeft = isAnyLeft || o.isOfGang(pod) && pod.DeletionTimestamp != nil
+		isAnyUnscheduled = isAnyUnscheduled || pod.Spec.NodeName == ""
+	}
+	return isAnyLeft && !isAnyUnscheduled && !slices.Contains(named, o.final.Reason) &&
+		len(o.deleted) == 0 && len(o.forbidden) == 0 && !o.resultLost && o.isAnyMember()
+}
+
 // isAnyMember reports whether a workload of the gang exists.
 func (o *oracle) isAnyMember() bool {
 	return slices.ContainsFunc(o.scenario.members(), func(m memberSpec) bool {
@@ -161,6 +175,9 @@ func (o *oracle) describeProblem(missing int) string {
 	case o.isAnyJobFailing() && !status.Phase.Terminal():
 		return "a Job failed"
 	case o.isExcused() && !status.Phase.Terminal():
+		if missing > 0 && !isSuspended && o.isWaitingForPod() {
+			return fmt.Sprintf("%d ranks do not run, and nobody names the pod for which they wait", missing)
+		}
 		return ""
 	case status.Phase.Terminal():
 		return o.describePodsAfterEnd()

@@ -90,6 +90,9 @@ func decisionMutants() []mutant {
 		name: "an exit while a member was suspended counts", sequence: "18 a member is suspended, and its peers",
 		edits: []edit{{"failure/earlier_attempt.go", "return c.hasEndedBefore", "return false && c.hasEndedBefore"}},
 	}, {
+		name: "nobody names the pod of a deleted StatefulSet", sequence: "a pod of a deleted StatefulSet stays",
+		edits: []edit{{"lifecycle/pods.go", "if w.NameHolder != nil {", "if false {"}},
+	}, {
 		name: "nobody names a pod that a finalizer keeps", sequence: "a stranger keeps a pod of a StatefulSet",
 		edits: []edit{{"lifecycle/pods.go", "IsPodTerminal(pod) && w.StatefulSet == nil", "IsPodTerminal(pod)"}},
 	}, {

@@ -68,6 +68,9 @@ func Run(scenario Scenario) Result {
 	s.oracle.watchReadiness("")
 	s.runUntil(epoch.Add(last + time.Second))
 	s.disturbed = false
+	for _, m := range s.leaders() {
+		m.requestsLeft = -1
+	}
 	if len(s.leaders()) == 0 {
 		s.startManager()
 	}
