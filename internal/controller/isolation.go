@@ -83,7 +83,7 @@ func (g *observedGang) mayMeetNextAttempt(next lifecycle.State) bool {
 	switch next.Phase {
 	case lifecycle.Restarting:
 		return g.observed.StuckPod != nil && g.gangPolicies().RestartOnNodeLoss && g.memberStates.AllSuspended()
-	case lifecycle.Suspended: // the controllers of the members may terminate the pods only later
+	case lifecycle.Suspended: // the controllers of the members may not have terminated the pods yet
 		return g.observed.HasPods && !g.observed.AllPodsTerminated && !slices.ContainsFunc(g.Members, isActive)
 	default:
 		return false

@@ -184,6 +184,8 @@ func TestSelectedAttempt(t *testing.T) {
 		attempt        int32
 		suspended      bool
 		podsGone       bool
+		isNew          bool
+		isUnreported   bool
 		want           string
 	}{
 		"Service of a gang without a lost node": {phase: lifecycle.Running, template: "0"},
@@ -198,6 +200,12 @@ func TestSelectedAttempt(t *testing.T) {
 		},
 		"gang that a user or a queue suspends selects the next attempt while its pods terminate": {
 			phase: lifecycle.Suspended, template: "0", attempt: 1, suspended: true, want: "1",
+		},
+		"gang whose Job has not reported its suspension selects the next attempt": {
+			phase: lifecycle.Suspended, template: "0", attempt: 1, suspended: true, isUnreported: true, want: "1",
+		},
+		"gang that was created suspended selects all attempts before its Job reports that": {
+			phase: lifecycle.Suspended, template: "0", suspended: true, isUnreported: true, isNew: true,
 		},
 		"gang that was created suspended selects all attempts": {
 			phase: lifecycle.Suspended, template: "0", suspended: true, podsGone: true,
@@ -214,6 +222,8 @@ func TestSelectedAttempt(t *testing.T) {
 			job.Spec.Template.Labels[gang.LabelAttempt] = c.template
 			if c.suspended {
 				attempt.Suspend(gang.Workload{Job: job})
+			}
+			if c.suspended && !c.isUnreported {
 				job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}
 			}
 			r := newTestCluster(t, job).Reconciler
@@ -222,7 +232,7 @@ func TestSelectedAttempt(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := newSingleWorkloadGang(t.Context(), r.newPass(torchRequest), m)
-			g.observed.AllPodsTerminated, g.observed.HasPods = c.podsGone, !c.podsGone
+			g.observed.AllPodsTerminated, g.observed.HasPods = c.podsGone, !c.podsGone && !c.isNew
 			want, have := m.Result.BuildService(), m.Result.BuildService()
 			if c.have != "" {
 				have.Spec.Selector = map[string]string{gang.LabelGang: "train", gang.LabelAttempt: c.have}

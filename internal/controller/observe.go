@@ -67,10 +67,11 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 	return nil
 }
 
-// findNameHolder returns the pod of another owner, such as a deleted StatefulSet of the same name, that has the name of
-// the first rank without a pod of a StatefulSet; nil if there is none.
+// findNameHolder returns the terminating pod that blocks the first rank of a StatefulSet that has no pod; nil if there is
+// none. It has the name of that rank and another owner, such as a deleted StatefulSet of the same name. The cache
+// contains only pods of gangs.
 func (r *Reconciler) findNameHolder(ctx context.Context, w gang.Workload, pods []corev1.Pod) (*corev1.Pod, error) {
-	if w.StatefulSet == nil || len(pods) >= int(w.Ranks()) {
+	if w.StatefulSet == nil {
 		return nil, nil
 	}
 	hasPod := sets.Set[int32]{}
@@ -81,10 +82,18 @@ func (r *Reconciler) findNameHolder(ctx context.Context, w gang.Workload, pods [
 	for hasPod.Has(first) {
 		first++
 	}
-	pod := &corev1.Pod{}
-	name := fmt.Sprintf("%s-%d", w.Meta().Name, first)
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: w.Meta().Namespace, Name: name}, pod); err != nil {
-		return nil, client.IgnoreNotFound(err)
+	if first >= w.Ranks() {
+		return nil, nil
+	}
+	pod, name := &corev1.Pod{}, fmt.Sprintf("%s-%d", w.Meta().Name, first)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: w.Meta().Namespace, Name: name}, pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the pod %s: %w", name, err)
+	case pod.DeletionTimestamp == nil || metav1.IsControlledBy(pod, w.Meta()):
+		return nil, nil
 	}
 	return pod, nil
 }

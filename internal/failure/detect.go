@@ -22,7 +22,7 @@ type Context struct {
 	// the attempt of pods without the label rollcall.training/attempt.
 	AttemptStartTime time.Time
 	// ResumeTime is when the last member was resumed for the current attempt, at most AttemptStartTime. A manager may
-	// observe that late. Before, containers may exit because other members are suspended. It is zero without them.
+	// observe that late. Before, containers may exit because other members are suspended.
 	ResumeTime time.Time
 	// JobStartTime is when the Job was resumed for the current attempt; zero if it is not known. JobNotStarted is true
 	// if the Job is resumed, and its controller has not reported that it started the Job.

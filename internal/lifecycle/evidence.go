@@ -41,8 +41,8 @@ type WorkloadEvidence struct {
 	Gang gang.Gang
 	// Pods contains the pods that the workload owns.
 	Pods []corev1.Pod
-	// NameHolder is the pod that has the name of the first rank without a pod, and that a StatefulSet does not own; nil
-	// if there is none. The StatefulSet creates the pod of the rank only after that pod is deleted.
+	// NameHolder is a terminating pod of another owner that has the name of a rank of the StatefulSet; nil if there is
+	// none. The StatefulSet creates the pod of the rank only after that pod is deleted.
 	NameHolder *corev1.Pod
 	// InjectedReplicas is the size with which the ranks of a StatefulSet are configured; nil if it is not known.
 	InjectedReplicas *int32

@@ -135,14 +135,10 @@ func (m Members) latestStart(start time.Time) (time.Time, bool) {
 }
 
 // resumeTime returns when the last member was resumed for the current attempt. That is the start of the last Job if a
-// pass observed it later, for example because no manager ran. The status of a StatefulSet has no such time. It is zero
-// for a StatefulSet that is the only member: none of its pods runs before it is resumed.
+// pass observed it later, for example because no manager ran. The status of a StatefulSet has no such time.
 func (s State) resumeTime(members Members) time.Time {
 	start, isStarted := members.latestStart(time.Time{})
 	isStatefulSet := func(m MemberState) bool { return m.Observed.IsStatefulSet }
-	if len(members) == 1 && isStatefulSet(members[0]) {
-		return time.Time{}
-	}
 	if !isStarted || start.IsZero() || s.AttemptStartTime.Before(start) || slices.ContainsFunc(members, isStatefulSet) {
 		return s.AttemptStartTime
 	}

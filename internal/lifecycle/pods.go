@@ -286,25 +286,26 @@ func (w WorkloadEvidence) findStuckPod(phase Phase, now time.Time) (stuck *corev
 	if phase != Restarting && !w.waitsForPodDeletion() {
 		return nil, time.Time{}
 	}
-	pods := w.Pods
-	if w.NameHolder != nil {
-		pods = append(slices.Clone(pods), *w.NameHolder)
-	}
-	for i := range pods {
-		pod := &pods[i]
+	check := func(pod *corev1.Pod) {
 		// A StatefulSet creates no pod while the object of the previous one exists, which a finalizer can keep.
 		hasEnded := IsPodTerminal(pod) && w.StatefulSet == nil
 		if pod.DeletionTimestamp == nil || hasEnded || pod.Spec.NodeName == "" {
-			continue
+			return
 		}
 		if IsDeletionConfirmed(pod) && !w.waitsForPodDeletion() {
-			continue // nobody waits for the pod
+			return // nobody waits for the pod
 		}
 		if due := pod.DeletionTimestamp.Add(StuckPodGracePeriod); due.After(now) && !failure.IsOnLostNode(pod) {
 			nextCheckTime = earliestTime(nextCheckTime, due)
 		} else if stuck == nil || pod.Name < stuck.Name {
 			stuck = pod
 		}
+	}
+	for i := range w.Pods {
+		check(&w.Pods[i])
+	}
+	if w.NameHolder != nil {
+		check(w.NameHolder)
 	}
 	return stuck, nextCheckTime
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,8 +125,17 @@ type liveReader struct {
 	m *manager
 }
 
-func (l liveReader) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+// interrupt lets other events happen before a request. It returns an error if the manager crashes or the request fails.
+func (l liveReader) interrupt(k kind, name, verb string) error {
 	if err := l.m.interrupt(); err != nil {
+		return err
+	}
+	before, after := l.m.fault(k, name, verb)
+	return cmp.Or(before, after)
+}
+
+func (l liveReader) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	if err := l.interrupt(kindOf(o), key.Name, "get"); err != nil {
 		return err
 	}
 	found, err := l.m.api.get(kindOf(o), key.Name)
@@ -136,7 +146,7 @@ func (l liveReader) Get(_ context.Context, key client.ObjectKey, o client.Object
 }
 
 func (l liveReader) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if err := l.m.interrupt(); err != nil {
+	if err := l.interrupt(podKind, "", "list"); err != nil {
 		return err
 	}
 	o := (&client.ListOptions{}).ApplyOptions(opts)

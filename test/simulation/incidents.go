@@ -79,6 +79,9 @@ func (s *simulation) applyToProgram(i Incident, p *process) {
 		s.oracle.nonRetriable = s.oracle.nonRetriable || s.scenario.NonRetriable != "" && i.Value == 99
 		p.exit(int32(max(1, i.Value)))
 	case rankStalls:
+		if s.oracle.isResumptionHidden() {
+			return
+		}
 		s.oracle.failures++
 		s.programs.stall(p)
 	case rankSucceeds:
@@ -193,7 +196,7 @@ func (s *simulation) applySuspension(i Incident) {
 		}
 		s.userSuspended = false
 		s.recordResumption()
-		if s.scenario.hasStatefulSet() && s.oracle.final.Phase != lifecycle.Suspended {
+		if len(s.scaledToZero) > 0 && s.oracle.final.Phase != lifecycle.Suspended {
 			s.oracle.disruptions++ // nothing shows that somebody scaled the StatefulSet to 0 and back
 		}
 		for _, m := range members {
@@ -214,7 +217,7 @@ func (s *simulation) applySuspension(i Incident) {
 }
 
 // noteSuspension records that a user or a queue suspends a member. If no manager runs, nobody observes why the peers
-// fail, and that the pods are those from before the suspension.
+// fail, or that the pods are from before the suspension.
 func (s *simulation) noteSuspension() {
 	s.userSuspended = true
 	s.oracle.suspended++

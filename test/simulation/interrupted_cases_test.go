@@ -128,12 +128,5 @@ func interruptedSequences() []sequence {
 		want: wantedEnd{
 			phase: lifecycle.Pending, reason: gang.ReasonPodStuckTerminating, end: lifecycle.Pending,
 		},
-	}, {
-		name: "a rank of a StatefulSet stalls before Rollcall observes its resumption", shape: oneStatefulSet,
-		incidents: []Incident{
-			at(60, userSuspends), at(240, userResumes), at(246, rankStalls, 1), at(248, writesDenied, 1), at(258, writesAllowed),
-		},
-		change: func(s *Scenario) { s.Late = []lateStream{late("rollcall-0/statefulsets", 240, 247.5)} },
-		want:   wantedEnd{restarts: 1},
 	}}
 }

@@ -40,7 +40,7 @@ func (s *jobSync) track() {
 	for _, pod := range s.counted {
 		s.steps = append(s.steps, func() error {
 			s.worker.removals.Insert(pod.UID)
-			err := client.IgnoreNotFound(s.c.removeFinalizer(pod)) // the real one may count a pod twice that is gone
+			err := client.IgnoreNotFound(s.c.removeFinalizer(pod)) // see Limits in doc.go
 			if err != nil {
 				s.worker.removals.Delete(pod.UID)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/lifecycle"
 )
 
 // checkQuiet checks the gang after nothing has happened for a long time.
@@ -93,6 +94,12 @@ func (o *oracle) isOutdated(pod *corev1.Pod) bool {
 	return ok && !o.scenario.ReplacesOnDelete && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != revisionOf(set)
 }
 
+// isResumptionHidden reports whether Rollcall has not observed yet that somebody resumed a gang of one StatefulSet. The
+// StatefulSet does not tell when, so earlier failures seem to be those of the attempt before.
+func (o *oracle) isResumptionHidden() bool {
+	return o.scenario.Shape == oneStatefulSet && o.final.Phase == lifecycle.Suspended
+}
+
 // readinessPeriod is how long a status may be wrong about the ranks: longer than the delays of all streams.
 const readinessPeriod = 40 * time.Second
 
@@ -141,15 +148,16 @@ func (o *oracle) isExcused() bool {
 	return isUnrepaired || isPartlyFinished || isCompleteTooEarly || o.resultLost || len(o.last) == 0 || !o.isAnyMember()
 }
 
-// isWaitingForPod reports whether a pod that does not terminate is all that may keep the gang from running, and the
-// status does not say so. An Event names ranks that no node can run.
+// isWaitingForPod reports whether only a terminating pod that stays may keep the gang from running, and the status does
+// not name it. An Event names ranks that no node can run.
 func (o *oracle) isWaitingForPod() bool {
 	named := []gang.Reason{gang.ReasonPodStuckTerminating, gang.ReasonMembersMissing, gang.ReasonMemberConflict}
 	isAnyLeft, isAnyUnscheduled := false, false
 	for _, pod := range o.api.list(podKind) {
 		pod := pod.(*corev1.Pod)
 		isAnyLeft = isAnyLeft || o.isOfGang(pod) && pod.DeletionTimestamp != nil
-		isAnyUnscheduled = isAnyUnscheduled || pod.Spec.NodeName == ""
+		isNew := o.isOfGang(pod) && pod.DeletionTimestamp == nil
+		isAnyUnscheduled = isAnyUnscheduled || isNew && pod.Spec.NodeName == ""
 	}
 	return isAnyLeft && !isAnyUnscheduled && !slices.Contains(named, o.final.Reason) &&
 		len(o.deleted) == 0 && len(o.forbidden) == 0 && !o.resultLost && o.isAnyMember()

@@ -84,9 +84,6 @@ func decisionMutants() []mutant {
 			"controller/isolation.go", "return g.observed.HasPods &&", "return g.memberStates.AllSuspended() &&",
 		}},
 	}, {
-		name: "a StatefulSet is resumed when a pass observes it", sequence: "a rank of a StatefulSet stalls before",
-		edits: []edit{{"lifecycle/members.go", "if len(members) == 1 &&", "if false &&"}},
-	}, {
 		name: "an exit while a member was suspended counts", sequence: "18 a member is suspended, and its peers",
 		edits: []edit{{"failure/earlier_attempt.go", "return c.hasEndedBefore", "return false && c.hasEndedBefore"}},
 	}, {

@@ -239,7 +239,7 @@ func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
 	isKept := after.Reason == gang.ReasonRequestRejected // the phase that the member had
 	isEnd := after.Phase.Terminal() && (!known || before.Phase != after.Phase) && !isKept
 	switch {
-	case isEnd && after.Phase == lifecycle.Failed && after.FirstFailure != nil:
+	case isEnd && after.Phase == lifecycle.Failed:
 		o.checkFailed(after)
 	case isEnd && after.Phase == lifecycle.Succeeded:
 		o.checkSucceeded(after)

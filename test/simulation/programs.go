@@ -90,7 +90,8 @@ func (p *programs) exited(ended *process) {
 		return
 	}
 	hasFinished := p.hasFinished(ended)
-	isFailure := !ended.terminating && !hasFinished && !p.isOutlived(ended) && !p.oracle.isOutdated(ended.pod)
+	isFailure := !ended.terminating && !hasFinished && !p.isOutlived(ended) && !p.oracle.isOutdated(ended.pod) &&
+		!p.oracle.isResumptionHidden()
 	if isFailure && p.oracle.isOfGang(ended.pod) {
 		p.oracle.failureTime = p.now
 	}
@@ -158,7 +159,7 @@ func (p *programs) stall(stalled *process) {
 // gang, and it started before the workload of the other was deleted or failed.
 func (p *programs) isPeer(ended, peer *process) bool {
 	endTime, hasEnded := p.ended[ended.pod.OwnerReferences[0].UID]
-	return p.oracle.isOfGang(ended.pod) && p.oracle.isOfGang(peer.pod) && attemptOf(ended.pod) == attemptOf(peer.pod) &&
+	return p.oracle.isOfGang(ended.pod) && p.oracle.isOfGang(peer.pod) && !areOfDifferentAttempts(ended.pod, peer.pod) &&
 		(!hasEnded || peer.startTime.Before(endTime))
 }
 

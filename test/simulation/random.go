@@ -24,7 +24,9 @@ func NewScenario(seed uint64) Scenario {
 		s.NodeSkews = append(s.NodeSkews, pick(r, []time.Duration{0, 0, 0, 0, -3 * time.Second, 2 * time.Second}))
 	}
 	if r.IntN(6) == 0 {
-		s.ManagerSkew = pick(r, []time.Duration{-2 * time.Minute, 90 * time.Second, 10 * time.Minute})
+		s.ManagerSkew = pick(r, []time.Duration{
+			-2 * time.Minute, -1900 * time.Millisecond, 1900 * time.Millisecond, 90 * time.Second, 10 * time.Minute,
+		})
 	}
 	if r.IntN(8) == 0 {
 		s.NonRetriable = "99"

@@ -199,7 +199,7 @@ func (s Scenario) hasStatefulSet() bool { return s.Shape == oneStatefulSet || s.
 // changesLeader reports whether a manager crashes or a second one starts.
 func (s Scenario) changesLeader() bool {
 	return slices.ContainsFunc(s.Incidents, func(i Incident) bool {
-		return i.Kind == managerCrashes || i.Kind == managerStarts
+		return i.Kind == managerCrashes || i.Kind == crashInPass || i.Kind == managerStarts
 	})
 }
 

@@ -33,7 +33,8 @@ type statefulSetController struct {
 	// setVersion and podVersion are the last versions that the controller wrote for a set. It does not sync the set
 	// before its caches contain them (KEP-5647).
 	setVersion, podVersion map[types.UID]int64
-	// failures is the number of syncs of a set in a row that failed. Its next sync waits for twice as long each time.
+	// failures is the number of syncs of a set in a row that failed. Unless an event comes first, its next sync waits
+	// for twice as long each time.
 	failures map[types.UID]int
 }
 
