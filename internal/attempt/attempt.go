@@ -121,9 +121,13 @@ func requeue(job *batchv1.Job) {
 	job.Labels[gang.LabelMaxExecutionTime] = strconv.FormatInt(seconds, 10)
 }
 
-// HasUncountedPods reports whether the Job controller has observed terminated pods that it has not
-// added to its counters. These pods are in status.uncountedTerminatedPods.
+// HasUncountedPods reports whether the Job controller is about to add terminated pods to its counters. These pods are
+// in status.uncountedTerminatedPods. A Job with backoffLimitPerIndex counts a failed pod only after it has replaced
+// the pod, which a suspended Job does not do (kubernetes pkg/controller/job, getPodsWithDelayedDeletionPerIndex).
 func HasUncountedPods(job *batchv1.Job) bool {
 	uncounted := job.Status.UncountedTerminatedPods
-	return uncounted != nil && len(uncounted.Succeeded)+len(uncounted.Failed) > 0
+	if uncounted == nil {
+		return false
+	}
+	return len(uncounted.Succeeded) > 0 || len(uncounted.Failed) > 0 && job.Spec.BackoffLimitPerIndex == nil
 }

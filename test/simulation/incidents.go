@@ -25,6 +25,9 @@ func (s *simulation) apply(i Incident) {
 		s.applySuspension(i)
 	case managerCrashes, crashInPass, managerStarts:
 		s.applyToManager(i)
+	case controllersRestart:
+		s.jobs.restart()
+		s.sets.restart()
 	case webhookDown, webhookUp:
 		s.admission.down = i.Kind == webhookDown
 	case writesDenied:
@@ -196,9 +199,6 @@ func (s *simulation) applySuspension(i Incident) {
 		}
 		s.userSuspended = false
 		s.recordResumption()
-		if len(s.scaledToZero) > 0 && s.oracle.final.Phase != lifecycle.Suspended {
-			s.oracle.disruptions++ // nothing shows that somebody scaled the StatefulSet to 0 and back
-		}
 		for _, m := range members {
 			s.setSuspend(m, false)
 		}
@@ -262,6 +262,11 @@ func (s *simulation) setSuspend(m memberSpec, suspend bool) {
 // Without the webhook, they do not wait for those of a restart either.
 func (s *simulation) recordResumption() {
 	o := s.oracle
+	mayBeUnrecorded := len(s.scaledToZero) > 0 || len(o.forbidden) > 0 || s.scenario.changesLeader()
+	if mayBeUnrecorded && o.final.Phase != lifecycle.Suspended {
+		o.failures++ // nothing shows why pods are deleted and peers fail
+		o.disruptions++
+	}
 	isEarly := s.admission.down || s.isAnyPodLeft()
 	o.resumedTooEarly = o.resumedTooEarly || isEarly
 	o.resumedUnobserved = o.resumedUnobserved || isEarly && (s.admission.down || o.final.Phase != lifecycle.Suspended)

@@ -123,6 +123,14 @@ func interruptedSequences() []sequence {
 		},
 		want: wantedEnd{attempt: 1},
 	}, {
+		name: "kube-controller-manager restarts before it has counted a failed pod", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 1, 1), at(71.5, controllersRestart)},
+		change: func(s *Scenario) {
+			s.WithoutRules, s.Late = true, []lateStream{late("rollcall-0/pods", 60, 70.15), late("job-controller/requests", 70.03, 70.5),
+				late("job-controller/requests", 71.125, 72.5)}
+		},
+		want: wantedEnd{restarts: 1},
+	}, {
 		name: "a pod of a deleted StatefulSet stays on a lost node, and has the name of a rank", shape: oneStatefulSet,
 		incidents: []Incident{at(60, nodeLost, 1), at(200, memberDeleted), at(300, memberCreated)},
 		want: wantedEnd{

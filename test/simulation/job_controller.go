@@ -47,7 +47,7 @@ type jobWorker struct {
 // (SyncJobBatchPeriod).
 const podBatchPeriod = time.Second
 
-func newJobController(a *api) {
+func newJobController(a *api) *jobController {
 	c := &jobController{w: a.w, api: a, syncs: map[types.UID]*jobWorker{}}
 	c.jobs = a.watch(jobKind, "job-controller/jobs", nil, func(before, after client.Object) {
 		switch {
@@ -60,6 +60,7 @@ func newJobController(a *api) {
 		}
 	})
 	c.pods = a.watch(podKind, "job-controller/pods", nil, c.observePod)
+	return c
 }
 
 func (c *jobController) worker(uid types.UID) *jobWorker {
@@ -124,13 +125,20 @@ func (c *jobController) enqueue(uid types.UID, delay time.Duration) {
 func (c *jobController) releaseOrphans(owner types.UID) {
 	for _, pod := range c.pods.podsOf(owner) {
 		if isTracked(pod) {
-			c.w.after("job-controller/requests", func() { _ = c.removeFinalizer(pod) })
+			c.w.after("job-controller/requests", func() {
+				if err := c.removeFinalizer(pod); client.IgnoreNotFound(err) != nil {
+					c.w.at(c.w.now.Add(time.Second), func() { c.releaseOrphans(owner) })
+				}
+			})
 		}
 	}
 }
 
 // removeFinalizer lets a counted pod be deleted.
 func (c *jobController) removeFinalizer(pod *corev1.Pod) error {
+	if c.w.fails("job-controller") {
+		return errFault
+	}
 	o, err := c.api.get(podKind, pod.Name)
 	if err != nil || o.GetUID() != pod.UID {
 		return apierrors.NewNotFound(resources[podKind], pod.Name)
@@ -165,13 +173,30 @@ func (c *jobController) sync(uid types.UID) {
 	c.runSteps(s, s.steps)
 }
 
-// runSteps runs the requests of a sync. The first error ends the sync, which is repeated with a back-off.
+// restart forgets everything, also the requests of syncs that run.
+func (c *jobController) restart() {
+	c.syncs = map[types.UID]*jobWorker{}
+	for _, o := range c.jobs.list() {
+		c.enqueue(o.GetUID(), 0)
+	}
+	for _, o := range c.pods.list() {
+		if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == string(jobKind) && c.findJob(owner.UID) == nil {
+			c.releaseOrphans(owner.UID)
+		}
+	}
+}
+
+// runSteps runs the requests of a sync. An error, except of a request for a pod, ends the sync. After each error, it is
+// repeated with a back-off.
 func (c *jobController) runSteps(s *jobSync, steps []func() error) {
 	if len(steps) == 0 {
-		c.finishSync(s, nil)
+		c.finishSync(s, s.podErr)
 		return
 	}
 	c.w.after("job-controller/requests", func() {
+		if c.syncs[s.job.UID] != s.worker {
+			return // the controller has restarted
+		}
 		if err := steps[0](); err != nil {
 			c.finishSync(s, err)
 			return

@@ -172,6 +172,10 @@ func (s *jobSync) finish() {
 
 // writeStatus writes the status over the version that the sync read or wrote last.
 func (s *jobSync) writeStatus() error {
+	if s.c.w.fails("job-controller") {
+		return errFault
+	}
+	s.job.Status.Active = s.active // some pods may not have been created
 	updated, err := s.c.api.update(s.job, "status")
 	if apierrors.IsNotFound(err) {
 		return errSyncEnded

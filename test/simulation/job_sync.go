@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -38,8 +39,10 @@ type jobSync struct {
 	finished   *batchv1.JobCondition
 	needsFlush bool
 	// counted are the pods whose finalizers are removed after the status was written.
-	counted  []*corev1.Pod
-	steps    []func() error
+	counted []*corev1.Pod
+	steps   []func() error
+	// podErr is an error of a request that creates or deletes a pod.
+	podErr   error
 	nextSync time.Duration
 }
 
@@ -343,9 +346,15 @@ func (s *jobSync) createPod(index int32) {
 	s.worker.creations++
 	s.active++
 	s.steps = append(s.steps, func() error {
-		if _, err := s.c.api.create(pod); err != nil {
+		err := errFault
+		if !s.c.w.fails("job-controller") {
+			_, err = s.c.api.create(pod)
+		}
+		if err != nil {
 			s.worker.creations--
-			return fmt.Errorf("creating a pod: %w", err)
+			s.active--
+			s.podErr = fmt.Errorf("creating a pod: %w", err)
+			return nil
 		}
 		s.worker.podVersion = s.c.api.versions[podKind]
 		return nil
@@ -369,6 +378,7 @@ func (s *jobSync) deletePod(pod *corev1.Pod, untrack bool) {
 		if err != nil {
 			s.worker.deletions.Delete(pod.UID)
 		}
-		return client.IgnoreNotFound(err)
+		s.podErr = cmp.Or(client.IgnoreNotFound(err), s.podErr)
+		return nil
 	})
 }

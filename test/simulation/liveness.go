@@ -159,7 +159,7 @@ func (o *oracle) isWaitingForPod() bool {
 		isNew := o.isOfGang(pod) && pod.DeletionTimestamp == nil
 		isAnyUnscheduled = isAnyUnscheduled || isNew && pod.Spec.NodeName == ""
 	}
-	return isAnyLeft && !isAnyUnscheduled && !slices.Contains(named, o.final.Reason) &&
+	return o.final.Phase != lifecycle.Running && isAnyLeft && !isAnyUnscheduled && !slices.Contains(named, o.final.Reason) &&
 		len(o.deleted) == 0 && len(o.forbidden) == 0 && !o.resultLost && o.isAnyMember()
 }
 

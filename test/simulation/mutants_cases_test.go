@@ -87,6 +87,12 @@ func decisionMutants() []mutant {
 		name: "an exit while a member was suspended counts", sequence: "18 a member is suspended, and its peers",
 		edits: []edit{{"failure/earlier_attempt.go", "return c.hasEndedBefore", "return false && c.hasEndedBefore"}},
 	}, {
+		name:     "a restart waits for a failed pod that its Job counts only later",
+		sequence: "kube-controller-manager restarts before it has counted",
+		edits: []edit{{
+			"attempt/attempt.go", "len(uncounted.Failed) > 0 && job.Spec.BackoffLimitPerIndex == nil", "len(uncounted.Failed) > 0",
+		}},
+	}, {
 		name: "nobody names the pod of a deleted StatefulSet", sequence: "a pod of a deleted StatefulSet stays",
 		edits: []edit{{"lifecycle/pods.go", "if w.NameHolder != nil {", "if false {"}},
 	}, {

@@ -60,6 +60,7 @@ func NewScenario(seed uint64) Scenario {
 	s.prolongAtRandom(rand.New(rand.NewPCG(seed, 15)))
 	// A new leader does not know the ranks that completed within the seconds before. An elastic gang does not restart
 	// if a slow manager misses a success, because the kubelet reports only the last exit.
+	s.restartControllersAtRandom(rand.New(rand.NewPCG(seed, 16)))
 	s.Behavior.FailsWhenRunAgain = !s.changesLeader() && s.Elastic == "" && rand.New(rand.NewPCG(seed, 8)).IntN(2) == 0
 	if s.Behavior.FailsWhenRunAgain && s.hasStatefulSet() { // docs/tasks/configure-completion.md
 		s.Calm = append(s.Calm, "rollcall-0", "kubelet")
@@ -239,6 +240,19 @@ func (s *Scenario) prolongAtRandom(r *rand.Rand) {
 	s.Incidents = append([]Incident{{At: time.Duration(r.IntN(60)) * time.Second, Kind: managerCrashes}}, s.Incidents...)
 	at := admission + time.Duration(r.IntN(240))*time.Second
 	s.Incidents = append(s.Incidents, Incident{At: at, Kind: managerStarts})
+	sortIncidents(s.Incidents)
+}
+
+// restartControllersAtRandom restarts kube-controller-manager in one of four scenarios, mostly within seconds after
+// something else.
+func (s *Scenario) restartControllersAtRandom(r *rand.Rand) {
+	if r.IntN(4) > 0 {
+		return
+	}
+	for range 1 + r.IntN(3) {
+		at := pick(r, s.Incidents).At + time.Duration(r.IntN(3000))*time.Millisecond
+		s.Incidents = append(s.Incidents, Incident{At: at, Kind: controllersRestart})
+	}
 	sortIncidents(s.Incidents)
 }
 

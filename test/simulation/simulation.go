@@ -28,6 +28,8 @@ type simulation struct {
 	programs  *programs
 	nodes     []*node
 	scheduler *scheduler
+	jobs      *jobController
+	sets      *statefulSetController
 	managers  []*manager
 	mapper    meta.RESTMapper
 	// userSuspended is true while a user or a queue wants the gang to be suspended.
@@ -103,8 +105,7 @@ func newSimulation(scenario Scenario) *simulation {
 	s.programs = &programs{
 		world: w, behavior: scenario.Behavior, oracle: s.oracle, ended: map[types.UID]time.Time{},
 	}
-	newJobController(s.api)
-	newStatefulSetController(s.api)
+	s.jobs, s.sets = newJobController(s.api), newStatefulSetController(s.api)
 	for i, skew := range scenario.NodeSkews {
 		s.nodes = append(s.nodes, newNode(s.api, fmt.Sprintf("node-%d", i), skew, s.programs))
 	}

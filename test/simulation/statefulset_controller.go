@@ -36,9 +36,11 @@ type statefulSetController struct {
 	// failures is the number of syncs of a set in a row that failed. Unless an event comes first, its next sync waits
 	// for twice as long each time.
 	failures map[types.UID]int
+	// starts is how often the controller has restarted.
+	starts int
 }
 
-func newStatefulSetController(a *api) {
+func newStatefulSetController(a *api) *statefulSetController {
 	c := &statefulSetController{
 		w: a.w, api: a, busy: map[types.UID]bool{}, again: map[types.UID]bool{},
 		setVersion: map[types.UID]int64{}, podVersion: map[types.UID]int64{},
@@ -58,6 +60,16 @@ func newStatefulSetController(a *api) {
 			c.enqueue(owner.UID)
 		}
 	})
+	return c
+}
+
+// restart forgets everything, also the requests of syncs that run.
+func (c *statefulSetController) restart() {
+	c.starts++
+	c.busy, c.again, c.failures = map[types.UID]bool{}, map[types.UID]bool{}, map[types.UID]int{}
+	for _, o := range c.sets.list() {
+		c.enqueue(o.GetUID())
+	}
 }
 
 func (c *statefulSetController) enqueue(uid types.UID) {
@@ -98,8 +110,16 @@ func (c *statefulSetController) runSteps(uid types.UID, steps []func() error) {
 		c.busy[uid], c.failures[uid] = false, 0
 		return
 	}
+	starts := c.starts
 	c.w.after("statefulset-controller/requests", func() {
-		if err := steps[0](); err != nil && !apierrors.IsNotFound(err) {
+		if c.starts != starts {
+			return
+		}
+		err := errFault
+		if !c.w.fails("statefulset-controller") {
+			err = steps[0]()
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
 			c.busy[uid] = false
 			delay := min(5*time.Millisecond<<min(c.failures[uid], 20), 1000*time.Second)
 			c.failures[uid]++

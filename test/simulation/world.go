@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"container/heap"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -164,6 +165,14 @@ func (w *world) delay(name string) time.Duration {
 		}
 	}
 	return short
+}
+
+// errFault ends a request of a controller of Kubernetes that the API server has not handled.
+var errFault = errors.New("too many requests")
+
+// fails reports whether the next request of a controller of Kubernetes fails.
+func (w *world) fails(controller string) bool {
+	return w.disturbed && !w.calm["faults"] && w.stream(controller+"/faults").IntN(60) == 0
 }
 
 // noisyStreams returns the names of the streams that are not calm.
