@@ -49,7 +49,13 @@ const podBatchPeriod = time.Second
 
 func newJobController(a *api) *jobController {
 	c := &jobController{w: a.w, api: a, syncs: map[types.UID]*jobWorker{}}
-	c.jobs = a.watch(jobKind, "job-controller/jobs", nil, func(before, after client.Object) {
+	c.startWatches()
+	return c
+}
+
+// startWatches fills the caches with what exists now.
+func (c *jobController) startWatches() {
+	c.jobs = c.api.watch(jobKind, "job-controller/jobs", nil, func(before, after client.Object) {
 		switch {
 		case after == nil:
 			c.releaseOrphans(before.GetUID())
@@ -59,8 +65,7 @@ func newJobController(a *api) *jobController {
 			c.enqueue(after.GetUID(), 0)
 		}
 	})
-	c.pods = a.watch(podKind, "job-controller/pods", nil, c.observePod)
-	return c
+	c.pods = c.api.watch(podKind, "job-controller/pods", nil, c.observePod)
 }
 
 func (c *jobController) worker(uid types.UID) *jobWorker {
@@ -173,9 +178,10 @@ func (c *jobController) sync(uid types.UID) {
 	c.runSteps(s, s.steps)
 }
 
-// restart forgets everything, also the requests of syncs that run.
+// restart forgets everything, also the requests of syncs that run, and fills new caches.
 func (c *jobController) restart() {
-	c.syncs = map[types.UID]*jobWorker{}
+	c.syncs, c.jobs.closed, c.pods.closed = map[types.UID]*jobWorker{}, true, true
+	c.startWatches()
 	for _, o := range c.jobs.list() {
 		c.enqueue(o.GetUID(), 0)
 	}

@@ -46,12 +46,18 @@ func newStatefulSetController(a *api) *statefulSetController {
 		setVersion: map[types.UID]int64{}, podVersion: map[types.UID]int64{},
 		failures: map[types.UID]int{},
 	}
-	c.sets = a.watch(statefulSetKind, "statefulset-controller/statefulsets", nil, func(_, after client.Object) {
+	c.startWatches()
+	return c
+}
+
+// startWatches fills the caches with what exists now.
+func (c *statefulSetController) startWatches() {
+	c.sets = c.api.watch(statefulSetKind, "statefulset-controller/statefulsets", nil, func(_, after client.Object) {
 		if after != nil {
 			c.enqueue(after.GetUID())
 		}
 	})
-	c.pods = a.watch(podKind, "statefulset-controller/pods", nil, func(before, after client.Object) {
+	c.pods = c.api.watch(podKind, "statefulset-controller/pods", nil, func(before, after client.Object) {
 		o := after
 		if o == nil {
 			o = before
@@ -60,11 +66,12 @@ func newStatefulSetController(a *api) *statefulSetController {
 			c.enqueue(owner.UID)
 		}
 	})
-	return c
 }
 
-// restart forgets everything, also the requests of syncs that run.
+// restart forgets everything, also the requests of syncs that run, and fills new caches.
 func (c *statefulSetController) restart() {
+	c.sets.closed, c.pods.closed = true, true
+	c.startWatches()
 	c.starts++
 	c.busy, c.again, c.failures = map[types.UID]bool{}, map[types.UID]bool{}, map[types.UID]int{}
 	for _, o := range c.sets.list() {
