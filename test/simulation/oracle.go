@@ -84,6 +84,8 @@ type oracle struct {
 	nonRetriable                  bool
 	// failureTime is when a program of the gang failed last, and not because of SIGTERM, or a running gang lost a rank.
 	failureTime time.Time
+	// successTime is when a master finished its work whose workers fail because of that; zero if there is none.
+	successTime time.Time
 	// mayExitUnobserved is true if ranks may have exited with code 0 on SIGTERM before a manager observed it.
 	mayExitUnobserved bool
 	// resultLost is true if a completed Job was deleted while no manager ran.
@@ -303,7 +305,10 @@ func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 // checkFailed checks that a gang that Rollcall failed had no restart left.
 func (o *oracle) checkFailed(after lifecycle.Status) {
 	switch {
+	case o.now.Sub(o.successTime) < 10*time.Second:
+		o.violate(failedTooEarly, "%s after the success of the master: %s", o.now.Sub(o.successTime), after.Message)
 	case o.completed.Len() > 0 && !o.scenario.ObservesDrains: // docs/tasks/configure-completion.md
+	case o.scenario.NonRetriable == anyExitCode && o.failures > 0:
 	case o.nonRetriable, o.startedApart && o.ended, o.scenario.ActiveDeadline > 0, o.peersTimedOut:
 	case o.scenario.RestartPolicy == string(gang.RestartPolicyNever) && o.failures+o.disruptions > 0:
 	case o.failures > int(o.scenario.MaxRestarts), o.disruptions+o.parted > o.mostDisruptions():

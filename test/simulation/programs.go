@@ -23,6 +23,8 @@ type behavior struct {
 	PeerTimeout time.Duration
 	// FailsWhenRunAgain is true if a program that has finished its work exits with code 1 when its kubelet runs it again.
 	FailsWhenRunAgain bool
+	// AbortsAfterMaster is true if the programs of workers exit with code 1 when their master has finished its work.
+	AbortsAfterMaster bool
 }
 
 // programs are the running programs of all pods, and what really happened to them.
@@ -87,6 +89,13 @@ func (p *programs) exited(ended *process) {
 	isSuccess := ended.exitCode == 0 && !ended.terminating
 	if isSuccess {
 		p.oracle.recordSuccess(ended)
+		if p.behavior.AbortsAfterMaster && p.oracle.isOfGang(ended.pod) && ended.pod.Labels[gang.LabelRole] == "master" {
+			p.oracle.failures++ // the gang may restart for a moment, before the success is reported
+			if !ended.node.lost {
+				p.oracle.successTime = p.now
+			}
+			p.abortPeers(ended)
+		}
 		return
 	}
 	hasFinished := p.hasFinished(ended)
@@ -95,9 +104,13 @@ func (p *programs) exited(ended *process) {
 	if isFailure && p.oracle.isOfGang(ended.pod) {
 		p.oracle.failureTime = p.now
 	}
-	if !p.behavior.AbortsWithoutPeers || gangOf(ended.pod) != gangName || hasFinished {
-		return
+	if p.behavior.AbortsWithoutPeers && gangOf(ended.pod) == gangName && !hasFinished {
+		p.abortPeers(ended)
 	}
+}
+
+// abortPeers lets the peers of a program that has ended exit with code 1.
+func (p *programs) abortPeers(ended *process) {
 	for _, peer := range p.live {
 		if !p.isPeer(ended, peer) {
 			continue

@@ -61,6 +61,8 @@ func NewScenario(seed uint64) Scenario {
 	// A new leader does not know the ranks that completed within the seconds before. An elastic gang does not restart
 	// if a slow manager misses a success, because the kubelet reports only the last exit.
 	s.restartControllersAtRandom(rand.New(rand.NewPCG(seed, 16)))
+	s.meetStrangerAtRandom(rand.New(rand.NewPCG(seed, 17)))
+	s.endAtRandom(rand.New(rand.NewPCG(seed, 18)))
 	s.Behavior.FailsWhenRunAgain = !s.changesLeader() && s.Elastic == "" && rand.New(rand.NewPCG(seed, 8)).IntN(2) == 0
 	if s.Behavior.FailsWhenRunAgain && s.hasStatefulSet() { // docs/tasks/configure-completion.md
 		s.Calm = append(s.Calm, "rollcall-0", "kubelet")
@@ -125,6 +127,10 @@ func (s *Scenario) resizeAtRandom(r *rand.Rand) {
 			end := at + time.Duration(r.IntN(120))*time.Second
 			s.Incidents = append(s.Incidents, Incident{At: at, Kind: resizesDenied, Value: pick(r, []int{403, 422})},
 				Incident{At: end, Kind: resizesAllowed})
+			if r.IntN(2) == 0 {
+				exit := Incident{At: at + time.Duration(10+r.IntN(110))*time.Second, Kind: rankExits, Target: r.IntN(4), Value: 1}
+				s.Incidents = append(s.Incidents, exit)
+			}
 		}
 	}
 	for range r.IntN(2) {
@@ -189,57 +195,6 @@ func (s *Scenario) suspendSetsAtRandom(r *rand.Rand) {
 	at := pickTime(r, last)
 	s.Incidents = append(s.Incidents, Incident{At: at, Kind: userSuspends},
 		Incident{At: at + time.Duration(r.IntN(300))*time.Second, Kind: userResumes})
-	sortIncidents(s.Incidents)
-}
-
-// limitAtRandom limits the disruptions of one of six gangs, changes the policy for the pods of a gang that ended, and
-// fills the nodes while a gang has a schedule timeout.
-func (s *Scenario) limitAtRandom(r *rand.Rand) {
-	if r.IntN(6) == 0 {
-		s.MaxDisruptions = pick(r, []string{"0", "1", "2"})
-	}
-	s.CleanPodPolicy = pick(r, []string{"", "", "", "", "all", "none"})
-	if s.ObservesDrains || r.IntN(4) > 0 {
-		return
-	}
-	if s.Elastic == "" && r.IntN(2) == 0 {
-		s.ScheduleTimeout = time.Duration(30+r.IntN(90)) * time.Second
-	}
-	last := s.Incidents[len(s.Incidents)-1].At
-	for i := range 1 + r.IntN(2) {
-		at := time.Duration(0)
-		if i > 0 || r.IntN(2) == 0 {
-			at = time.Duration(r.Int64N(int64(last)))
-		}
-		s.Incidents = append(s.Incidents, Incident{At: at, Kind: nodesFull, Value: 1 + r.IntN(int(s.Ranks))},
-			Incident{At: at + time.Duration(r.IntN(300))*time.Second, Kind: nodesFree})
-	}
-	sortIncidents(s.Incidents)
-}
-
-// prolongAtRandom permits no resize, and repairs no node, in one of four scenarios. In one of four, a Job has a
-// deadline, or a queue admits it after no manager has run for a while.
-func (s *Scenario) prolongAtRandom(r *rand.Rand) {
-	if r.IntN(4) == 0 {
-		s.Incidents = slices.DeleteFunc(s.Incidents, func(i Incident) bool {
-			return i.Kind == resizesAllowed || i.Kind == nodeReturns || i.Kind == nodeRemoved
-		})
-	}
-	if s.ObservesDrains || r.IntN(4) > 0 {
-		return
-	}
-	if s.Shape != queuedJob {
-		s.ActiveDeadline = time.Duration(60+r.IntN(600)) * time.Second
-		return
-	}
-	admission := time.Duration(5+r.IntN(40)) * time.Minute
-	for i := range s.Incidents {
-		s.Incidents[i].At += admission
-	}
-	s.StartTimeout = 10 * time.Minute
-	s.Incidents = append([]Incident{{At: time.Duration(r.IntN(60)) * time.Second, Kind: managerCrashes}}, s.Incidents...)
-	at := admission + time.Duration(r.IntN(240))*time.Second
-	s.Incidents = append(s.Incidents, Incident{At: at, Kind: managerStarts})
 	sortIncidents(s.Incidents)
 }
 

@@ -142,9 +142,9 @@ func (s Scenario) String() string {
 	fmt.Fprintf(&out, "seed %d: %s, %d ranks, max-restarts %d, restart-policy %q, pods restart %s, without rules: %t\n",
 		s.Seed, s.Shape, s.Ranks, s.MaxRestarts, s.RestartPolicy, s.PodRestartPolicy, s.WithoutRules)
 	fmt.Fprintf(&out, "programs: exit code %d %s after SIGTERM, abort without peers: %t, peer timeout %s, "+
-		"fail when run again: %t\n",
+		"fail when run again: %t, after their master: %t\n",
 		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers, s.Behavior.PeerTimeout,
-		s.Behavior.FailsWhenRunAgain)
+		s.Behavior.FailsWhenRunAgain, s.Behavior.AbortsAfterMaster)
 	fmt.Fprintf(&out, "max-disruptions %q, clean-pod-policy %q, schedule timeout %s\n",
 		s.MaxDisruptions, s.CleanPodPolicy, s.ScheduleTimeout)
 	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s, active deadline %s, elastic %q, "+

@@ -11,9 +11,10 @@ import (
 	"rollcall.training/gang"
 )
 
-// createStranger creates a StatefulSet that has the gang's name and other settings.
+// createStranger creates a StatefulSet that has the gang's name and other settings. Before the Service exists, nobody
+// knows which of both is the gang.
 func (s *simulation) createStranger() {
-	if len(s.scenario.members()) == 1 || !s.oracle.isAnyMember() {
+	if len(s.scenario.members()) == 1 || !s.oracle.isAnyMember() || s.api.find(serviceKind, gangName) == nil {
 		return
 	}
 	name := gangName + "-stranger"

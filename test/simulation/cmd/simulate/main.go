@@ -16,14 +16,15 @@ import (
 
 func main() {
 	duration := flag.Duration("time", 10*time.Minute, "how long to run scenarios")
-	seed := flag.Uint64("seed", 0, "run and print only the scenario of a seed; 0 for random scenarios")
+	seed := flag.Uint64("seed", 0, "run only the scenario of a seed, and print it shrunk if it has a violation; 0 for random scenarios")
 	start := flag.Uint64("start", uint64(time.Now().Unix())<<20, "first of the random seeds")
 	first := flag.Bool("first", false, "stop at the first violation, and print only its seed")
+	full := flag.Bool("full", false, "do not shrink the scenario of a seed")
 	workers := flag.Int("workers", 2, "number of scenarios that run at the same time")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard())
 	if *seed != 0 {
-		if r := simulation.Run(simulation.NewScenario(*seed)); report(r, false) {
+		if r := simulation.Run(simulation.NewScenario(*seed)); report(r, !*full) {
 			os.Exit(1)
 		}
 		return
