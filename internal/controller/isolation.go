@@ -17,9 +17,9 @@ import (
 )
 
 // isolationDelay is how long a restart waits after its Service was limited to the next attempt: until the
-// EndpointSlices are written, and the DNS of the cluster has dropped the old addresses (5 seconds in the
-// default configuration of CoreDNS).
-const isolationDelay = 10 * time.Second
+// EndpointSlices are written, and DNS caches have dropped the old addresses. The CoreDNS of kubeadm permits 30 seconds
+// (ttl 30 in its Corefile), which NodeLocal DNSCache uses.
+const isolationDelay = 30 * time.Second
 
 // selectsAttempt reports whether a Service selects only the pods of an attempt.
 func selectsAttempt(service *corev1.Service, number int32) bool {

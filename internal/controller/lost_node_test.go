@@ -66,8 +66,8 @@ func TestLostNode(t *testing.T) {
 		{at: deadline, wantDelay: lifecycle.StuckPodGracePeriod, wantPhase: lifecycle.Restarting},
 		{at: deadline.Add(lifecycle.StuckPodGracePeriod), wantDelay: isolationDelay, wantPhase: lifecycle.Restarting},
 		{
-			at:        deadline.Add(2 * lifecycle.StuckPodGracePeriod),
-			wantDelay: lifecycle.TerminationTimeout - 2*lifecycle.StuckPodGracePeriod,
+			at:        deadline.Add(lifecycle.StuckPodGracePeriod + isolationDelay),
+			wantDelay: lifecycle.TerminationTimeout - lifecycle.StuckPodGracePeriod - isolationDelay,
 			wantPhase: lifecycle.Restarting,
 		},
 		{at: deadline.Add(lifecycle.TerminationTimeout), wantPhase: lifecycle.Pending},

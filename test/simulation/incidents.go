@@ -325,6 +325,9 @@ func (s *simulation) applyToMember(i Incident) {
 		for _, m := range members {
 			if s.deleted[m.name] {
 				delete(s.deleted, m.name)
+				if s.oracle.final.Phase.Terminal() {
+					s.oracle.failures++ // programs that failed after the end of the gang count for the new run
+				}
 				s.oracle.startedApart = true
 				delete(s.oracle.succeeded, m.name)
 				s.oracle.completed.Delete(m.name)
