@@ -296,6 +296,9 @@ func (s *simulation) applyToManager(i Incident) {
 		former := s.leaders()
 		if len(former) > 0 {
 			s.oracle.disruptions++ // the former leader can record pods of a StatefulSet that are gone
+			if s.scenario.hasStatefulSet() {
+				s.oracle.failures++ // both can scale the StatefulSet, and the peers of its pods fail
+			}
 		}
 		s.startManager()
 		s.at(s.now.Add(time.Duration(i.Value)*time.Second), func() {

@@ -281,7 +281,8 @@ func (o *oracle) mostDisruptions() int {
 // schedule timeout a disruption.
 func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 	f := after.FirstFailure
-	if f == nil || before.FirstFailure != nil && before.FirstFailure.Time.Equal(f.Time) { // that of another member
+	isKept := after.Reason == gang.ReasonRequestRejected // the failure that the member had
+	if f == nil || isKept || before.FirstFailure != nil && before.FirstFailure.Time.Equal(f.Time) { // that of another member
 		return
 	}
 	var timeout time.Duration
@@ -310,7 +311,7 @@ func (o *oracle) checkFailed(after lifecycle.Status) {
 	case o.completed.Len() > 0 && !o.scenario.ObservesDrains: // docs/tasks/configure-completion.md
 	case o.scenario.NonRetriable == anyExitCode && o.failures > 0:
 	case o.nonRetriable, o.startedApart && o.ended, o.scenario.ActiveDeadline > 0, o.peersTimedOut:
-	case o.scenario.RestartPolicy == string(gang.RestartPolicyNever) && o.failures+o.disruptions > 0:
+	case o.scenario.RestartPolicy == string(gang.RestartPolicyNever) && o.failures+o.disruptions+o.parted > 0:
 	case o.failures > int(o.scenario.MaxRestarts), o.disruptions+o.parted > o.mostDisruptions():
 	default:
 		o.violate(failedTooEarly, "after %d failures and %d disruptions with %d restarts permitted: %s",
