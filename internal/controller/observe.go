@@ -67,8 +67,8 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 	return nil
 }
 
-// findNameHolder returns the terminating pod that blocks the first rank of a StatefulSet that has no pod; nil if there is
-// none. It has the name of that rank and another owner, such as a deleted StatefulSet of the same name. The cache
+// findNameHolder returns the terminating pod that blocks the first rank of a StatefulSet that has no pod; nil if there
+// is none. It has the name of that rank and another owner, such as a deleted StatefulSet of the same name. The cache
 // contains only pods of gangs.
 func (r *Reconciler) findNameHolder(ctx context.Context, w gang.Workload, pods []corev1.Pod) (*corev1.Pod, error) {
 	if w.StatefulSet == nil {

@@ -126,8 +126,10 @@ func interruptedSequences() []sequence {
 		name: "kube-controller-manager restarts before it has counted a failed pod", shape: oneJob,
 		incidents: []Incident{at(60, rankExits, 1, 1), at(71.5, controllersRestart)},
 		change: func(s *Scenario) {
-			s.WithoutRules, s.Late = true, []lateStream{late("rollcall-0/pods", 60, 70.15), late("job-controller/requests", 70.03, 70.5),
-				late("job-controller/requests", 71.125, 72.5)}
+			s.WithoutRules, s.Late = true, []lateStream{
+				late("rollcall-0/pods", 60, 70.15), late("job-controller/requests", 70.03, 70.5),
+				late("job-controller/requests", 71.125, 72.5),
+			}
 		},
 		want: wantedEnd{restarts: 1},
 	}, {

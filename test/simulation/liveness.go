@@ -54,9 +54,9 @@ func (o *oracle) sizeOf(m memberSpec) int32 {
 }
 
 // checkSizes checks that all ranks of a StatefulSet are configured for its size, after a resize that nobody denies.
-// With OnDelete, the user deletes the pods of the former size.
+// With OnDelete, the user deletes the pods of the former size. A pod that does not terminate stops a rollout.
 func (o *oracle) checkSizes() {
-	if o.scenario.ReplacesOnDelete {
+	if o.scenario.ReplacesOnDelete || o.isExcused() {
 		return
 	}
 	for _, p := range o.programs.live {
@@ -159,7 +159,8 @@ func (o *oracle) isWaitingForPod() bool {
 		isNew := o.isOfGang(pod) && pod.DeletionTimestamp == nil
 		isAnyUnscheduled = isAnyUnscheduled || isNew && pod.Spec.NodeName == ""
 	}
-	return o.final.Phase != lifecycle.Running && isAnyLeft && !isAnyUnscheduled && !slices.Contains(named, o.final.Reason) &&
+	isActive := o.final.Phase.Active() && o.final.Phase != lifecycle.Running || o.final.Phase == lifecycle.Restarting
+	return isActive && isAnyLeft && !isAnyUnscheduled && !slices.Contains(named, o.final.Reason) &&
 		len(o.deleted) == 0 && len(o.forbidden) == 0 && !o.resultLost && o.isAnyMember()
 }
 
@@ -182,10 +183,9 @@ func (o *oracle) describeProblem(missing int) string {
 	switch {
 	case o.isAnyJobFailing() && !status.Phase.Terminal():
 		return "a Job failed"
+	case missing > 0 && !isSuspended && o.isWaitingForPod():
+		return fmt.Sprintf("%d ranks do not run, and nobody names the pod for which they wait", missing)
 	case o.isExcused() && !status.Phase.Terminal():
-		if missing > 0 && !isSuspended && o.isWaitingForPod() {
-			return fmt.Sprintf("%d ranks do not run, and nobody names the pod for which they wait", missing)
-		}
 		return ""
 	case status.Phase.Terminal():
 		return o.describePodsAfterEnd()

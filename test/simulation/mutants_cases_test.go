@@ -90,7 +90,8 @@ func decisionMutants() []mutant {
 		name:     "a restart waits for a failed pod that its Job counts only later",
 		sequence: "kube-controller-manager restarts before it has counted",
 		edits: []edit{{
-			"attempt/attempt.go", "len(uncounted.Failed) > 0 && job.Spec.BackoffLimitPerIndex == nil", "len(uncounted.Failed) > 0",
+			"attempt/attempt.go", "len(uncounted.Failed) > 0 && job.Spec.BackoffLimitPerIndex == nil",
+			"len(uncounted.Failed) > 0",
 		}},
 	}, {
 		name: "nobody names the pod of a deleted StatefulSet", sequence: "a pod of a deleted StatefulSet stays",

@@ -282,7 +282,8 @@ func (o *oracle) mostDisruptions() int {
 func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 	f := after.FirstFailure
 	isKept := after.Reason == gang.ReasonRequestRejected // the failure that the member had
-	if f == nil || isKept || before.FirstFailure != nil && before.FirstFailure.Time.Equal(f.Time) { // that of another member
+	isOfOther := before.FirstFailure != nil && f != nil && before.FirstFailure.Time.Equal(f.Time)
+	if f == nil || isKept || isOfOther {
 		return
 	}
 	var timeout time.Duration

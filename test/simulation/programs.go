@@ -89,13 +89,7 @@ func (p *programs) exited(ended *process) {
 	isSuccess := ended.exitCode == 0 && !ended.terminating
 	if isSuccess {
 		p.oracle.recordSuccess(ended)
-		if p.behavior.AbortsAfterMaster && p.oracle.isOfGang(ended.pod) && ended.pod.Labels[gang.LabelRole] == "master" {
-			p.oracle.failures++ // the gang may restart for a moment, before the success is reported
-			if !ended.node.lost {
-				p.oracle.successTime = p.now
-			}
-			p.abortPeers(ended)
-		}
+		p.abortAfterMaster(ended)
 		return
 	}
 	hasFinished := p.hasFinished(ended)
@@ -107,6 +101,19 @@ func (p *programs) exited(ended *process) {
 	if p.behavior.AbortsWithoutPeers && gangOf(ended.pod) == gangName && !hasFinished {
 		p.abortPeers(ended)
 	}
+}
+
+// abortAfterMaster lets the workers of a master that has finished its work exit with code 1.
+func (p *programs) abortAfterMaster(ended *process) {
+	isMaster := p.oracle.isOfGang(ended.pod) && ended.pod.Labels[gang.LabelRole] == "master"
+	if !p.behavior.AbortsAfterMaster || !isMaster {
+		return
+	}
+	p.oracle.failures++ // the gang may restart for a moment, before the success is reported
+	if !ended.node.lost {
+		p.oracle.successTime = p.now
+	}
+	p.abortPeers(ended)
 }
 
 // abortPeers lets the peers of a program that has ended exit with code 1.

@@ -16,7 +16,7 @@ import (
 
 func main() {
 	duration := flag.Duration("time", 10*time.Minute, "how long to run scenarios")
-	seed := flag.Uint64("seed", 0, "run only the scenario of a seed, and print it shrunk if it has a violation; 0 for random scenarios")
+	seed := flag.Uint64("seed", 0, "run the scenario of a seed, and print it; 0 for random scenarios")
 	start := flag.Uint64("start", uint64(time.Now().Unix())<<20, "first of the random seeds")
 	first := flag.Bool("first", false, "stop at the first violation, and print only its seed")
 	full := flag.Bool("full", false, "do not shrink the scenario of a seed")
