@@ -17,8 +17,10 @@
 //
 // Each watch, each controller and each kind of request has a stream of random delays of its own (world.go).
 // Requests of Rollcall fail, before or after the API server has handled them (manager.go). Between any two
-// requests of a pass, everything else continues, a manager can crash, and two managers can lead. Incidents
-// (incidents.go, disruptions.go, strangers.go) are what users, nodes, queues and programs do.
+// requests of a pass, everything else continues, a manager can crash, and two managers can lead. Requests of the
+// controllers of Kubernetes fail, too, and kube-controller-manager restarts between any two of them. Incidents
+// (incidents.go, disruptions.go, strangers.go) are what users, nodes, queues and programs do. Random scenarios
+// (random.go, random_limits.go) combine them.
 //
 // # Properties
 //
@@ -28,7 +30,8 @@
 // # How to run it
 //
 //	make simulate
-//	make simulate TIME=1h SEED=42
+//	make simulate TIME=1h
+//	make simulate SEED=42
 //
 // sequences_cases_test.go, interrupted_cases_test.go, avoided_cases_test.go and limits_cases_test.go contain sequences
 // with an expected end. Each fixed defect has one. make mutants plants defects (mutants_cases_test.go) and checks that
@@ -41,7 +44,8 @@
 //
 // The stand-ins follow Kubernetes 1.37. Kubelets, Kueue and races between two writers are not compared with a cluster.
 // The real Job controller can count a pod twice that is gone while its cache is late. The stand-in does not.
-// No scenario has a policy, a preflight check, or several Jobs in a queue.
+// No scenario has a policy, a preflight check, several Jobs in a queue, an elastic Job, or three members. Users delete
+// in the background only, and finalizers are on pods only.
 // The oracle excuses what Rollcall cannot prevent: pods that a user or a queue starts next to those of an earlier
 // attempt, results that disappear while no manager runs, peers that fail before Kubernetes reports a lost node, and
 // ranks that exit with code 0 on SIGTERM before anybody observes it (docs/tasks/configure-completion.md). One of

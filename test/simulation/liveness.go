@@ -151,17 +151,19 @@ func (o *oracle) isExcused() bool {
 // isWaitingForPod reports whether only a terminating pod that stays may keep the gang from running, and the status does
 // not name it. An Event names ranks that no node can run.
 func (o *oracle) isWaitingForPod() bool {
-	named := []gang.Reason{gang.ReasonPodStuckTerminating, gang.ReasonMembersMissing, gang.ReasonMemberConflict}
-	isAnyLeft, isAnyUnscheduled := false, false
-	for _, pod := range o.api.list(podKind) {
-		pod := pod.(*corev1.Pod)
-		isAnyLeft = isAnyLeft || o.isOfGang(pod) && pod.DeletionTimestamp != nil
-		isNew := o.isOfGang(pod) && pod.DeletionTimestamp == nil
-		isAnyUnscheduled = isAnyUnscheduled || isNew && pod.Spec.NodeName == ""
+	unnamed := []gang.Reason{gang.ReasonGangPending, gang.ReasonGangStarting, gang.ReasonGangRestarting}
+	isKeptByOthers := len(o.deleted) > 0 || len(o.forbidden) > 0 || o.resultLost || !o.isAnyMember()
+	if isKeptByOthers || !slices.Contains(unnamed, o.final.Reason) {
+		return false
 	}
-	isActive := o.final.Phase.Active() && o.final.Phase != lifecycle.Running || o.final.Phase == lifecycle.Restarting
-	return isActive && isAnyLeft && !isAnyUnscheduled && !slices.Contains(named, o.final.Reason) &&
-		len(o.deleted) == 0 && len(o.forbidden) == 0 && !o.resultLost && o.isAnyMember()
+	isLeft := func(o client.Object) bool { return o.GetDeletionTimestamp() != nil }
+	isUnscheduled := func(o client.Object) bool {
+		return o.GetDeletionTimestamp() == nil && o.(*corev1.Pod).Spec.NodeName == ""
+	}
+	pods := slices.DeleteFunc(slices.Clone(o.api.list(podKind)), func(pod client.Object) bool {
+		return !o.isOfGang(pod.(*corev1.Pod))
+	})
+	return slices.ContainsFunc(pods, isLeft) && !slices.ContainsFunc(pods, isUnscheduled)
 }
 
 // isAnyMember reports whether a workload of the gang exists.
@@ -175,11 +177,10 @@ func (o *oracle) isAnyMember() bool {
 // describeProblem describes why the gang is not in a state in which it may stay; empty if it may.
 func (o *oracle) describeProblem(missing int) string {
 	status := o.final
-	isSuspended := false
-	for _, m := range o.scenario.members() {
+	isSuspended := slices.ContainsFunc(o.scenario.members(), func(m memberSpec) bool {
 		w, ok := o.member(m)
-		isSuspended = isSuspended || ok && w.IsSuspended()
-	}
+		return ok && w.IsSuspended()
+	})
 	switch {
 	case o.isAnyJobFailing() && !status.Phase.Terminal():
 		return "a Job failed"
@@ -189,14 +190,9 @@ func (o *oracle) describeProblem(missing int) string {
 		return ""
 	case status.Phase.Terminal():
 		return o.describePodsAfterEnd()
-	case o.userSuspended:
-		if !isSuspended {
-			return "the gang runs although its user suspended it"
-		}
-		return ""
-	case missing <= 0 && !isSuspended:
-		return ""
-	case o.namesProblem():
+	case o.userSuspended && !isSuspended:
+		return "the gang runs although its user suspended it"
+	case o.userSuspended, missing <= 0 && !isSuspended, o.namesProblem():
 		return ""
 	default:
 		return fmt.Sprintf("%d ranks do not run", missing)
