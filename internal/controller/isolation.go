@@ -84,7 +84,8 @@ func (g *observedGang) mayMeetNextAttempt(next lifecycle.State) bool {
 	case lifecycle.Restarting:
 		return g.observed.StuckPod != nil && g.gangPolicies().RestartOnNodeLoss && g.memberStates.AllSuspended()
 	case lifecycle.Suspended: // the controllers of the members may not have terminated the pods yet
-		return g.observed.HasPods && !g.observed.AllPodsTerminated && !slices.ContainsFunc(g.Members, isActive)
+		isAnyLeft := !g.observed.AllPodsTerminated || g.observed.TerminatingPods > 0 // as those on a lost node
+		return g.observed.HasPods && isAnyLeft && !slices.ContainsFunc(g.Members, isActive)
 	default:
 		return false
 	}

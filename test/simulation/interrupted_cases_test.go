@@ -123,6 +123,14 @@ func interruptedSequences() []sequence {
 		},
 		want: wantedEnd{attempt: 1},
 	}, {
+		name: "a queue resumes a Job next to a pod on a lost node that no controller saw terminate", shape: queuedJob,
+		incidents: []Incident{
+			at(0, queueAdmits), at(60, managerCrashes), at(62, queuePreempts), at(62.05, nodeLost, 1), at(130, managerStarts),
+			at(190, queueAdmits), at(600, nodeReturns, 1),
+		},
+		change: func(s *Scenario) { s.Behavior.SIGTERMExitCode = -1 },
+		want:   wantedEnd{attempt: 1},
+	}, {
 		name: "kube-controller-manager restarts before it has counted a failed pod", shape: oneJob,
 		incidents: []Incident{at(60, rankExits, 1, 1), at(71.5, controllersRestart)},
 		change: func(s *Scenario) {

@@ -130,7 +130,7 @@ func (o *oracle) liveRanks() int {
 // checkEnd checks the gang after all programs have finished their work.
 func (o *oracle) checkEnd() {
 	phase := o.final.Phase
-	if o.isExcused() || phase.Terminal() || o.userSuspended {
+	if o.isExcused() || phase.Terminal() || o.userSuspended || o.namesProblem() {
 		return
 	}
 	o.violate(waitsIndefinitely, "all programs have finished: phase %s, %s: %s", phase, o.final.Reason, o.final.Message)
@@ -215,7 +215,7 @@ func (o *oracle) describePodsAfterEnd() string {
 		return fmt.Sprintf("%d ranks run after the end", n)
 	}
 	isLeft := func(pod client.Object) bool { return o.isOfGang(pod.(*corev1.Pod)) && !isHeld(pod) }
-	deletesAll := o.scenario.CleanPodPolicy == string(gang.CleanPodPolicyAll) && !o.isExcused()
+	deletesAll := o.scenario.CleanPodPolicy == string(gang.CleanPodPolicyAll) && !o.isExcused() && !o.startedApart
 	if deletesAll && slices.ContainsFunc(o.api.list(podKind), isLeft) {
 		return "pods are left after the end"
 	}
@@ -253,7 +253,7 @@ func (o *oracle) namesProblem() bool {
 	case gang.ReasonPodStuckTerminating:
 		return o.isExcused()
 	case gang.ReasonRequestRejected:
-		return len(o.forbidden) > 0
+		return len(o.forbidden) > 0 || o.admission.denialCode > 0
 	}
 	return false
 }

@@ -84,6 +84,9 @@ func decisionMutants() []mutant {
 			"controller/isolation.go", "return g.observed.HasPods &&", "return g.memberStates.AllSuspended() &&",
 		}},
 	}, {
+		name: "the Service ignores a pod on a lost node", sequence: "a queue resumes a Job next to a pod on a lost node",
+		edits: []edit{{"controller/isolation.go", "|| g.observed.TerminatingPods > 0", ""}},
+	}, {
 		name: "an exit while a member was suspended counts", sequence: "18 a member is suspended, and its peers",
 		edits: []edit{{"failure/earlier_attempt.go", "return c.hasEndedBefore", "return false && c.hasEndedBefore"}},
 	}, {
