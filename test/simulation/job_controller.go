@@ -141,8 +141,8 @@ func (c *jobController) releaseOrphans(owner types.UID) {
 
 // removeFinalizer lets a counted pod be deleted.
 func (c *jobController) removeFinalizer(pod *corev1.Pod) error {
-	if c.w.fails("job-controller") {
-		return errFault
+	if err := c.w.fault("job-controller"); err != nil {
+		return err
 	}
 	o, err := c.api.get(podKind, pod.Name)
 	if err != nil || o.GetUID() != pod.UID {
@@ -199,8 +199,9 @@ func (c *jobController) runSteps(s *jobSync, steps []func() error) {
 		c.finishSync(s, s.podErr)
 		return
 	}
+	jobs := c.jobs
 	c.w.after("job-controller/requests", func() {
-		if c.syncs[s.job.UID] != s.worker {
+		if jobs.closed {
 			return // the controller has restarted
 		}
 		if err := steps[0](); err != nil {
@@ -239,6 +240,15 @@ var errSyncEnded = errors.New("the sync has ended")
 func isJobFinished(job *batchv1.Job) bool {
 	return hasJobCondition(job, batchv1.JobComplete) || hasJobCondition(job, batchv1.JobFailed)
 }
+
+// isCompleting reports whether a Job is complete or is about to be; false for nil.
+func isCompleting(job *batchv1.Job) bool {
+	return job != nil &&
+		(hasJobCondition(job, batchv1.JobComplete) || hasJobCondition(job, batchv1.JobSuccessCriteriaMet))
+}
+
+// hasResult reports whether a Job is finished or is about to be; false for nil.
+func hasResult(job *batchv1.Job) bool { return job != nil && isJobFinished(job) || isCompleting(job) }
 
 func hasJobCondition(job *batchv1.Job, t batchv1.JobConditionType) bool {
 	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {

@@ -172,8 +172,8 @@ func (s *jobSync) finish() {
 
 // writeStatus writes the status over the version that the sync read or wrote last.
 func (s *jobSync) writeStatus() error {
-	if s.c.w.fails("job-controller") {
-		return errFault
+	if err := s.c.w.fault("job-controller"); err != nil {
+		return err
 	}
 	s.job.Status.Active = s.active // some pods may not have been created
 	updated, err := s.c.api.update(s.job, "status")

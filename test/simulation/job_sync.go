@@ -346,8 +346,8 @@ func (s *jobSync) createPod(index int32) {
 	s.worker.creations++
 	s.active++
 	s.steps = append(s.steps, func() error {
-		err := errFault
-		if !s.c.w.fails("job-controller") {
+		err := s.c.w.fault("job-controller")
+		if err == nil {
 			_, err = s.c.api.create(pod)
 		}
 		if err != nil {

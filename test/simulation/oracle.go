@@ -195,15 +195,6 @@ func (o *oracle) observeJob(before, after *batchv1.Job) {
 	}
 }
 
-// isCompleting reports whether a Job is complete or is about to be; false for nil.
-func isCompleting(job *batchv1.Job) bool {
-	return job != nil &&
-		(hasJobCondition(job, batchv1.JobComplete) || hasJobCondition(job, batchv1.JobSuccessCriteriaMet))
-}
-
-// hasResult reports whether a Job is finished or is about to be; false for nil.
-func hasResult(job *batchv1.Job) bool { return job != nil && isJobFinished(job) || isCompleting(job) }
-
 // isAnyOtherMemberActive reports whether a member with another name exists that has no result.
 func (o *oracle) isAnyOtherMemberActive(name string) bool {
 	return slices.ContainsFunc(o.scenario.members(), func(m memberSpec) bool {

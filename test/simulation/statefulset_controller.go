@@ -36,8 +36,6 @@ type statefulSetController struct {
 	// failures is the number of syncs of a set in a row that failed. Unless an event comes first, its next sync waits
 	// for twice as long each time.
 	failures map[types.UID]int
-	// starts is how often the controller has restarted.
-	starts int
 }
 
 func newStatefulSetController(a *api) *statefulSetController {
@@ -72,7 +70,6 @@ func (c *statefulSetController) startWatches() {
 func (c *statefulSetController) restart() {
 	c.sets.closed, c.pods.closed = true, true
 	c.startWatches()
-	c.starts++
 	c.busy, c.again, c.failures = map[types.UID]bool{}, map[types.UID]bool{}, map[types.UID]int{}
 	for _, o := range c.sets.list() {
 		c.enqueue(o.GetUID())
@@ -117,13 +114,13 @@ func (c *statefulSetController) runSteps(uid types.UID, steps []func() error) {
 		c.busy[uid], c.failures[uid] = false, 0
 		return
 	}
-	starts := c.starts
+	sets := c.sets
 	c.w.after("statefulset-controller/requests", func() {
-		if c.starts != starts {
-			return
+		if sets.closed {
+			return // the controller has restarted
 		}
-		err := errFault
-		if !c.w.fails("statefulset-controller") {
+		err := c.w.fault("statefulset-controller")
+		if err == nil {
 			err = steps[0]()
 		}
 		if err != nil && !apierrors.IsNotFound(err) {

@@ -170,9 +170,12 @@ func (w *world) delay(name string) time.Duration {
 // errFault ends a request of a controller of Kubernetes that the API server has not handled.
 var errFault = errors.New("too many requests")
 
-// fails reports whether the next request of a controller of Kubernetes fails.
-func (w *world) fails(controller string) bool {
-	return w.disturbed && !w.calm["faults"] && w.stream(controller+"/faults").IntN(60) == 0
+// fault returns [errFault] if the next request of a controller of Kubernetes fails, and nil if it does not.
+func (w *world) fault(controller string) error {
+	if w.disturbed && !w.calm["faults"] && w.stream(controller+"/faults").IntN(60) == 0 {
+		return errFault
+	}
+	return nil
 }
 
 // noisyStreams returns the names of the streams that are not calm.
