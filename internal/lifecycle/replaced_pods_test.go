@@ -2,11 +2,13 @@ package lifecycle_test
 
 import (
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // identify returns the identity of pods with the UIDs.
@@ -73,5 +75,31 @@ func TestReplacedPods(t *testing.T) {
 				t.Errorf("first failure: %v", next.FirstFailure)
 			}
 		})
+	}
+}
+
+// TestReadyTime checks that an attempt keeps the time at which all of its ranks were ready first.
+func TestReadyTime(t *testing.T) {
+	ready := lifecycle.Observation{Size: 2, ReadyPods: 2, ActivePods: 2}
+	oneReady := lifecycle.Observation{Size: 2, ReadyPods: 1, ActivePods: 2}
+	suspended := lifecycle.Observation{Size: 2, Suspended: true}
+	var s lifecycle.State
+	for _, c := range []struct {
+		seconds     int
+		observation lifecycle.Observation
+		want        time.Time
+	}{
+		{seconds: 10, observation: oneReady},
+		{seconds: 20, observation: ready, want: podtest.At(20)},
+		{seconds: 30, observation: oneReady, want: podtest.At(20)},
+		{seconds: 40, observation: ready, want: podtest.At(20)},
+		{seconds: 50, observation: suspended},
+		{seconds: 60, observation: oneReady},
+		{seconds: 70, observation: ready, want: podtest.At(70)},
+	} {
+		s = storeAndRead(t, s.Next(defaultPolicies, newSnapshot(c.observation, observedAt(c.seconds))))
+		if !s.ReadyTime.Equal(c.want) {
+			t.Errorf("after %d s, phase %s: ready at %s, want %s", c.seconds, s.Phase, s.ReadyTime, c.want)
+		}
 	}
 }

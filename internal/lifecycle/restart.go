@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 
 	"rollcall.training/gang"
@@ -83,7 +84,7 @@ func (s State) readyTime() time.Time {
 	if !s.wereAllReady() {
 		return time.Time{}
 	}
-	return s.LastTransitionTime
+	return cmp.Or(s.ReadyTime, s.LastTransitionTime)
 }
 
 // isMemberRecreated reports whether a member was deleted and recreated after all ranks of the attempt
@@ -338,13 +339,7 @@ func (s State) endStreak(now time.Time) State {
 	return s
 }
 
-// ranForMaxBackoff reports whether all ranks of the attempt were ready for at least the maximum back-off.
-// If a rank is not ready any more, the time at which all were is not known, and the start of the attempt
-// counts.
+// ranForMaxBackoff reports whether all ranks of the attempt were ready at least the maximum back-off ago.
 func (s State) ranForMaxBackoff(now time.Time) bool {
-	since := s.LastTransitionTime
-	if s.Phase != Running {
-		since = s.AttemptStartTime
-	}
-	return s.wereAllReady() && now.Sub(since) >= maxBackoff
+	return s.wereAllReady() && now.Sub(s.readyTime()) >= maxBackoff
 }

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -72,6 +73,9 @@ type Bookkeeping struct {
 	// StartCompleted is true if all ranks of the current attempt were ready once and at least one is
 	// not ready now. The start timeout no longer applies then.
 	StartCompleted bool `json:"startCompleted,omitempty"`
+	// ReadyTime is when all ranks of the current attempt were ready first, to the second; zero if they were not, or if
+	// an earlier build recorded that.
+	ReadyTime time.Time `json:"readyTime,omitzero"`
 	// FollowsRestart is true in an attempt that follows a restart, and not the suspension of a gang that ran.
 	FollowsRestart bool `json:"followsRestart,omitempty"`
 	// JobStartTime is the latest start time of the Jobs when all ranks were ready; see [Observation.StartTime].
@@ -382,8 +386,11 @@ func (s State) transitionTo(phase Phase, snapshot Snapshot) State {
 	isNotReadyAgain := s.Phase == Running && (phase == Pending || phase == Starting)
 	s.StartCompleted = s.StartCompleted || isNotReadyAgain
 	s.Phase, s.LastTransitionTime = phase, snapshot.statusTime()
-	if phase == Running {
-		s.Refusals = 0
+	switch {
+	case phase == Running:
+		s.Refusals, s.ReadyTime = 0, cmp.Or(s.ReadyTime, s.LastTransitionTime)
+	case !phase.Active():
+		s.ReadyTime = time.Time{}
 	}
 	return s
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // TestUninstall uninstalls Rollcall while gangs run and restart. It checks that no objects of Rollcall
-// remain, and that the gangs run. It must run last, so its file must be the last of this package by name.
+// remain, and that the gangs run. Then it installs Rollcall again for the tests after it.
 func TestUninstall(t *testing.T) {
 	s := requireCluster(t)
 	ns := s.createNamespace(t)

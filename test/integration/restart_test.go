@@ -75,6 +75,7 @@ func TestRestart(t *testing.T) {
 		"StrangerFirst":        testStrangerBeforeStatus,
 	})
 	t.Run("ControllerStopped", func(t *testing.T) { testControllerStopped(t, m) })
+	t.Run("FailureBeforeSuspension", func(t *testing.T) { testFailureBeforeSuspension(t, m) })
 }
 
 // withoutPodGC disables the pod garbage collector. Every 20 s it would fail terminating pods

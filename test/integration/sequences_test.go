@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,31 @@ func testControllerStopped(t *testing.T, m *manager) {
 		t.Errorf("the status of the drained gang is %+v", s)
 	}
 	drained.checkPodsReplaced(before, "1")
+}
+
+// testFailureBeforeSuspension checks that a pod that failed before a suspension uses up no restart after the gang was
+// resumed (sequence 17). The Job controller leaves such a pod, because it deletes active pods only.
+func testFailureBeforeSuspension(t *testing.T, m *manager) {
+	r := m.startGang(t, m.createNamespace(t),
+		newTrainingWorkload(3, gang.AnnotationMaxRestarts, "0", gang.AnnotationMaxDisruptions, "0"))
+	for attempt := int32(1); attempt <= 2; attempt++ {
+		before := r.listActivePods()
+		failed := before["worker-1"]
+		m.Controller.Stop(t)
+		r.failPod(failed, 1)
+		r.patchJob("train", `{"spec":{"suspend":true}}`)
+		r.waitForPodsGone("worker")
+		m.Controller.Start(t)
+		r.waitForPhase(lifecycle.Suspended, 0)
+		r.resumeJob("train")
+		if s := r.waitForPhase(lifecycle.Running, 0); s.Attempt != attempt {
+			t.Errorf("the attempt is %d, want %d", s.Attempt, attempt)
+		}
+		r.checkPodsReplaced(before, strconv.Itoa(int(attempt)))
+		if _, err := r.Client.CoreV1().Pods(r.ns).Get(t.Context(), failed.Name, metav1.GetOptions{}); err != nil {
+			t.Errorf("the failed pod does not exist any more: %v", err)
+		}
+	}
 }
 
 // drainRank deletes a pod, whose program exits with code 0, and waits until the Job counts its rank as complete.

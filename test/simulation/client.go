@@ -100,6 +100,7 @@ func (c cacheClient) DeleteAllOf(_ context.Context, o client.Object, opts ...cli
 	return c.m.request("delete all of", o, func() (client.Object, error) {
 		for _, found := range c.m.api.list(k) {
 			if options.LabelSelector.Matches(labels.Set(found.GetLabels())) {
+				c.m.oracle.checkDeletion(found.(*corev1.Pod))
 				_ = c.m.api.delete(k, found.GetName(), deleteOptions{}) // it exists
 			}
 		}

@@ -33,8 +33,8 @@
 //	make simulate TIME=1h
 //	make simulate SEED=42
 //
-// sequences_cases_test.go, interrupted_cases_test.go, avoided_cases_test.go and limits_cases_test.go contain sequences
-// with an expected end. Each fixed defect has one. make mutants plants defects (mutants_cases_test.go) and checks that
+// sequences_cases_test.go, found_cases_test.go, interrupted_cases_test.go, avoided_cases_test.go and
+// limits_cases_test.go contain sequences with an expected end. Each fixed defect has one. make mutants plants defects (mutants_cases_test.go) and checks that
 // the scenarios find them.
 //
 // A violation is shrunk: incidents, clock differences, faults and late streams that it does not need are removed. The
@@ -55,6 +55,7 @@
 // while no manager runs can seem to be a failure if its peers are on a lost node (isUnobservedNextToLostNode), or if no
 // manager has run since the gang was suspended (isUnobservedSinceSuspension). A suspension that no manager recorded can
 // seem to be a disruption.
+// A workload that comes before all members know that the gang has failed conflicts with those that do not.
 //
 // The status of a container contains only its last exits. So a rank that succeeds in a second run hides its failure if
 // the manager changes, and programs fail in a second run only if the manager and the kubelets are never late.

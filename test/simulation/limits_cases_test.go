@@ -47,6 +47,13 @@ func limitSequences() []sequence {
 		change:    func(s *Scenario) { s.CleanPodPolicy = string(gang.CleanPodPolicyAll) },
 		want:      wantedEnd{phase: lifecycle.Succeeded},
 	}, {
+		name: "the pods of a stranger stay after the gang has failed", shape: masterJobs,
+		incidents: []Incident{at(50, strangerComes), at(60, rankExits, 1, 1)},
+		change: func(s *Scenario) {
+			s.MaxRestarts, s.CleanPodPolicy = 0, string(gang.CleanPodPolicyAll)
+		},
+		want: wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
+	}, {
 		name: "the workers run on after their master", shape: masterJobs,
 		incidents: []Incident{at(60, rankSucceeds)},
 		change:    func(s *Scenario) { s.CleanPodPolicy = string(gang.CleanPodPolicyNone) },

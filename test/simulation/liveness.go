@@ -140,7 +140,7 @@ func (o *oracle) checkEnd() {
 func (o *oracle) isExcused() bool {
 	isAnyLost := slices.ContainsFunc(o.nodes, func(n *node) bool { return n.lost })
 	isAnyHeld := slices.ContainsFunc(o.api.list(podKind), isHeld)
-	isUnrepaired := isAnyLost || isAnyHeld || len(o.deleted) > 0 || len(o.forbidden) > 0
+	isUnrepaired := isAnyLost || isAnyHeld || o.scheduler.room > 0 || len(o.deleted) > 0 || len(o.forbidden) > 0
 	namesMembers := o.final.Reason == gang.ReasonMembersMissing || o.final.Reason == gang.ReasonMemberConflict
 	isPartlyFinished := namesMembers &&
 		(o.isAnyMemberFinished() || o.isUnfinishedMemberGone())
@@ -174,6 +174,12 @@ func (o *oracle) isAnyMember() bool {
 	})
 }
 
+// conflictsWithStranger reports whether the status names a workload that came before all members knew that the gang had
+// failed.
+func (o *oracle) conflictsWithStranger() bool {
+	return o.strangers.Len() > 0 && o.final.Reason == gang.ReasonMemberConflict
+}
+
 // describeProblem describes why the gang is not in a state in which it may stay; empty if it may.
 func (o *oracle) describeProblem(missing int) string {
 	status := o.final
@@ -182,7 +188,7 @@ func (o *oracle) describeProblem(missing int) string {
 		return ok && w.IsSuspended()
 	})
 	switch {
-	case o.isAnyJobFailing() && !status.Phase.Terminal():
+	case o.isAnyJobFailing() && !status.Phase.Terminal() && !o.conflictsWithStranger():
 		return "a Job failed"
 	case missing > 0 && !isSuspended && o.isWaitingForPod():
 		return fmt.Sprintf("%d ranks do not run, and nobody names the pod for which they wait", missing)

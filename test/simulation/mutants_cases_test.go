@@ -36,6 +36,12 @@ func decisionMutants() []mutant {
 			"controller/actions.go", "if !s.Phase.Terminal() || g.gangPolicies()", "if true || g.gangPolicies()",
 		}},
 	}, {
+		name: "pods of a stranger are deleted", sequence: "the pods of a stranger stay",
+		edits: []edit{{
+			"controller/actions.go", "gang.LabelGang: m.Result.Gang.Name, gang.LabelRole: m.Result.Gang.Role}.AsSelector()",
+			"gang.LabelGang: m.Result.Gang.Name}.AsSelector()",
+		}, {"controller/actions.go", "return selector.Add(*ownedByJob)", "_ = ownedByJob\n\treturn selector"}},
+	}, {
 		name: "a gang that succeeded forgets its ranks", sequence: "a StatefulSet that succeeded runs on",
 		edits: []edit{{
 			"lifecycle/completed_ranks.go", "== gang.CleanPodPolicyNone && snapshot.hasCompletedRank():",
@@ -56,6 +62,11 @@ func decisionMutants() []mutant {
 	}, {
 		name: "pods that Jobs replaced do not count", sequence: "a Job that ignores disruptions",
 		edits: []edit{{"lifecycle/restart.go", "max(counted, snapshot.ReplacedPods)", "counted"}},
+	}, {
+		name: "a gang forgets when its ranks were ready first", sequence: "a Job that ignores disruptions replaces",
+		edits: []edit{{
+			"lifecycle/state.go", "cmp.Or(s.ReadyTime, s.LastTransitionTime)", "cmp.Or(s.LastTransitionTime, s.ReadyTime)",
+		}},
 	}, {
 		name: "no pass follows the end of the back-off",
 		edits: []edit{{

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -56,6 +58,14 @@ func (s *simulation) deleteStrangers() {
 // noteReplacement records that only strangers and members that have finished exist.
 func (o *oracle) noteReplacement() {
 	o.isReplaced = o.isReplaced || o.strangers.Len() > 0 && !o.isAnyOtherMemberActive("")
+}
+
+// checkDeletion checks that a pod that Rollcall deletes belongs to a member of the gang.
+func (o *oracle) checkDeletion(pod *corev1.Pod) {
+	isMember := slices.ContainsFunc(o.scenario.members(), func(m memberSpec) bool { return m.name == controllerOf(pod) })
+	if !isMember {
+		o.violate(strangerChanged, "deletes pod %s of %s", pod.Name, controllerOf(pod))
+	}
 }
 
 // checkWrite checks that a write to a stranger changes only its report. After the gang has finished, or if only members

@@ -28,10 +28,12 @@ func For(t testing.TB, what string, check func(context.Context) error) {
 // ForAtMost is For with another timeout, for what needs more than a minute when nothing disturbs it.
 func ForAtMost(t testing.TB, timeout time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
-	last := errors.New("not checked yet")
+	errUnchecked := errors.New("not checked yet")
+	last := errUnchecked
 	err := wait.PollUntilContextTimeout(t.Context(), interval, timeout, true, func(ctx context.Context) (bool, error) {
 		result := check(ctx)
-		if result == nil || ctx.Err() == nil { // otherwise the deadline interrupted the check, and the last error says more
+		// If the deadline interrupted a check, the error of the check before says more.
+		if result == nil || ctx.Err() == nil || last == errUnchecked {
 			last = result
 		}
 		return result == nil, nil
