@@ -2,7 +2,6 @@ package wait
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -28,12 +27,11 @@ func For(t testing.TB, what string, check func(context.Context) error) {
 // ForAtMost is For with another timeout, for what needs more than a minute when nothing disturbs it.
 func ForAtMost(t testing.TB, timeout time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
-	errUnchecked := errors.New("not checked yet")
-	last := errUnchecked
+	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), interval, timeout, true, func(ctx context.Context) (bool, error) {
 		result := check(ctx)
 		// If the deadline interrupted a check, the error of the check before says more.
-		if result == nil || ctx.Err() == nil || last == errUnchecked {
+		if result == nil || ctx.Err() == nil || last == nil {
 			last = result
 		}
 		return result == nil, nil
