@@ -342,6 +342,9 @@ func (s *simulation) applyToMember(i Incident) {
 			s.oracle.resizes++
 			s.oracle.failures++    // the rollout ends peers of ranks that abort
 			s.oracle.disruptions++ // and their pods
+			if int32(i.Value) < s.oracle.sizeOf(m) {
+				s.oracle.failureTime = time.Time{} // the resize may remove the rank that failed
+			}
 			s.scale(m, int32(i.Value))
 		}
 	case setUpdated:
