@@ -94,16 +94,20 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	unhealthy, nextCheckTime := m.observeDevices(e)
 	out.NextCheckTime = nextCheckTime
 	var context failure.Context
+	out.JobRanks = e.jobRanks()
+	readyTime := s.replacementTime(out.Snapshot)
 	for _, w := range e.Workloads {
 		context = s.failureContext(w, out.Members)
 		context.UnhealthyPods = unhealthy
 		context.OmitOutput = !e.Workloads[0].Gang.RestartRules.FailureOutput
 		failable := w.excludeReplacedPods()
-		completedRanks, lostRanks := w.findCompletedRanks(context, known, s.readyTime())
+		completedRanks, lostRanks := w.findCompletedRanks(context, known, readyTime)
 		completed.Insert(completedRanks...)
 		out.LostRanks += lostRanks
 		failures = append(failures, context.List(w.excludeCompletedRanks(failable, known), w.Gang.RankOffset)...)
 		out.addWorkload(s, e, w, failable, completed, context)
+		out.ReplacedPods += w.countReplacedPods(context, readyTime)
+		out.OriginalPods += w.countOriginalPods(readyTime)
 		uids, isComplete := w.listRankUIDs()
 		rankUIDs, hasAllRanks = append(rankUIDs, uids...), hasAllRanks && isComplete
 	}
@@ -118,6 +122,17 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	out.CompletedRanks = m.completed.record(s, completed)
 	if len(rankUIDs) > 0 && hasAllRanks {
 		out.StatefulSetPods = IdentifyPods(rankUIDs)
+	}
+	return out
+}
+
+// jobRanks returns the number of ranks of Jobs.
+func (e Evidence) jobRanks() int32 {
+	var out int32
+	for _, w := range e.Workloads {
+		if w.Job != nil {
+			out += w.Ranks()
+		}
 	}
 	return out
 }
@@ -149,11 +164,6 @@ func (o *Observed) addWorkload(
 	o.TerminatingPods += len(w.Pods) - workload.NonTerminatingPods
 	o.UncountedFailures += countUncountedFailures(w.Job, w.Pods)
 	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
-	o.ReplacedPods += w.countReplacedPods(c, s.readyTime())
-	if w.Job != nil {
-		o.JobRanks += w.Ranks()
-		o.OriginalPods += countOriginalPods(w.Pods, s.readyTime())
-	}
 	setIf(&o.HasPods, len(w.Pods) > 0)
 	setIf(&o.HasFormerPods, w.hasFormerPods(s.LastTransitionTime))
 	setIf(&o.ResumedExternally, last.SuspendedByRollcall && !w.IsSuspended())

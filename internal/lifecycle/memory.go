@@ -25,6 +25,8 @@ type Memory struct {
 	// failureDecisionTime is when a pass first decided to fail the gang, and staleCacheTime when a pass first decided
 	// because of a failure that nobody observed; see [Memory.Confirm].
 	failureDecisionTime, staleCacheTime time.Time
+	// observedFailures is that number of the last snapshot.
+	observedFailures int32
 	// decision is the last decision to restart or fail the gang.
 	decision failureDecision
 }
@@ -93,7 +95,7 @@ const (
 	// StaleCacheDelay is the delay before a pass is repeated whose cache was stale.
 	StaleCacheDelay = time.Second
 	// maxStaleCacheDelay is how long a pass waits for pods that the cache may not contain, and for failed pods that
-	// seem to run or to be uncounted.
+	// seem to run or to be uncounted. The wait starts again when the cache contains more failed pods.
 	maxStaleCacheDelay = 30 * time.Second
 )
 
@@ -109,6 +111,10 @@ func (m *Memory) Confirm(last, next State, snapshot Snapshot) (delay time.Durati
 		return delay, false
 	}
 	isStale := isDecision && last.mayFollowStaleCache(next.FirstFailure, snapshot)
+	if snapshot.ObservedFailures > m.observedFailures { // the cache contains more of the pods that the Jobs count
+		m.staleCacheTime = time.Time{}
+	}
+	m.observedFailures = snapshot.ObservedFailures
 	if delay := RemainingDelay(&m.staleCacheTime, isStale, maxStaleCacheDelay, snapshot.Now); delay > 0 {
 		return delay, false
 	}

@@ -125,6 +125,36 @@ func TestConfirmUnobservedFailure(t *testing.T) {
 	}
 }
 
+// TestConfirmCatchingUpCache checks that the wait for a stale cache starts again when it contains more failed pods.
+func TestConfirmCatchingUpCache(t *testing.T) {
+	running := State{Phase: Running}
+	var m Memory
+	for _, c := range []struct {
+		seconds          int
+		failed, observed int32
+		want             time.Duration
+	}{
+		{seconds: 10, failed: 3, want: maxStaleCacheDelay},
+		{seconds: 30, failed: 3, want: 10 * time.Second},
+		{seconds: 35, failed: 6, observed: 3, want: maxStaleCacheDelay},
+		{seconds: 60, failed: 6, observed: 3, want: 5 * time.Second},
+		{seconds: 65, failed: 6, observed: 3},
+	} {
+		snapshot := Snapshot{
+			Now: podtest.At(c.seconds), JobRanks: 3, OriginalPods: 3, ObservedFailures: c.observed,
+			Members: Members{{Observed: Observation{FailedPods: c.failed}}},
+		}
+		if c.observed > 0 {
+			snapshot.FirstFailure = &failure.Failure{}
+		}
+		next := running.enterRestarting(snapshot)
+		next.FirstFailure = snapshot.newFailure(failure.ReasonUnobserved, "")
+		if delay, _ := m.Confirm(running, next, snapshot); delay != c.want {
+			t.Errorf("after %d s: delay %s, want %s", c.seconds, delay, c.want)
+		}
+	}
+}
+
 // TestConfirmLostRank checks that a rank that completed without a pod does not count as lost while the cache of the
 // pods may be behind that of the Jobs.
 func TestConfirmLostRank(t *testing.T) {

@@ -113,12 +113,14 @@ func countObservedFailures(job *batchv1.Job, pods []corev1.Pod, c failure.Contex
 	})
 }
 
-// countOriginalPods returns the number of pods that run since before all ranks of the attempt were ready. ready is zero
-// if they were not, or if that is not known.
-func countOriginalPods(pods []corev1.Pod, ready time.Time) int32 {
-	return countPods(pods, func(p *corev1.Pod) bool {
-		isOriginal := ready.IsZero() || p.CreationTimestamp.Time.Before(ready)
-		return isOriginal && p.DeletionTimestamp == nil && !IsPodTerminal(p)
+// countOriginalPods returns the number of pods of a Job that run and that replaced no other; 0 for a StatefulSet.
+// readyTime is zero if it is not known.
+func (w WorkloadEvidence) countOriginalPods(readyTime time.Time) int32 {
+	if w.Job == nil {
+		return 0
+	}
+	return countPods(w.Pods, func(p *corev1.Pod) bool {
+		return !isReplacement(p, readyTime) && p.DeletionTimestamp == nil && !IsPodTerminal(p)
 	})
 }
 

@@ -118,7 +118,7 @@ func TestConfirmedDeletionIsNotStuck(t *testing.T) {
 	}
 }
 
-// TestCountOriginalPods checks that only pods count that run, and that existed before all ranks were ready.
+// TestCountOriginalPods checks that only pods of Jobs count that run, and that existed before all ranks were ready.
 func TestCountOriginalPods(t *testing.T) {
 	pods := []corev1.Pod{
 		podtest.RankPod(0, nil), podtest.RankPod(1, podtest.Drained), podtest.RankPod(2, podtest.Terminated(1, 5, false)),
@@ -132,7 +132,8 @@ func TestCountOriginalPods(t *testing.T) {
 		"a pod was created after all ranks were ready": {ready: podtest.At(20), want: 1},
 		"not all ranks were ready yet":                 {want: 2},
 	} {
-		if got := countOriginalPods(pods, c.ready); got != c.want {
+		w := WorkloadEvidence{Workload: gang.Workload{Job: &batchv1.Job{}}, Pods: pods}
+		if got := w.countOriginalPods(c.ready); got != c.want {
 			t.Errorf("%s: %d pods, want %d", name, got, c.want)
 		}
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"strings"
@@ -17,16 +18,52 @@ import (
 // counts its failed pods, except for those that its podFailurePolicy ignores. The time of the new pod shows these. A
 // StatefulSet counts none, and the name of a replaced pod is that of its rank. Only the UID of the pod shows that.
 
+// readyTime returns when all ranks of the current attempt were ready first; zero if they were not. It is later if an
+// earlier build wrote the status.
+func (s State) readyTime() time.Time {
+	if !s.wereAllReady() {
+		return time.Time{}
+	}
+	return cmp.Or(s.ReadyTime, s.LastTransitionTime)
+}
+
+// areJobsChanged reports whether Jobs were started or resized after all ranks were ready first. Their pods are newer,
+// and replaced no other pods.
+func (s State) areJobsChanged(snapshot Snapshot) bool {
+	start, _ := snapshot.Members.latestStart(time.Time{})
+	isResized := !s.ReadyTime.IsZero() && s.JobRanks != snapshot.JobRanks
+	return isResized || start.After(s.readyTime().Add(clockTolerance))
+}
+
+// replacementTime returns the time since which new pods of Jobs replace others; zero if it is not known.
+func (s State) replacementTime(snapshot Snapshot) time.Time {
+	if s.areJobsChanged(snapshot) {
+		return time.Time{}
+	}
+	return s.readyTime()
+}
+
+// recordReadyTime records the time at which all ranks are ready first, or again after Jobs have changed. The clock of
+// the Job controller can be ahead.
+func (s State) recordReadyTime(last Phase, snapshot Snapshot) State {
+	isNew := s.ReadyTime.IsZero() && last != Running
+	isChanged := !s.ReadyTime.IsZero() && s.areJobsChanged(snapshot)
+	if start, isStarted := snapshot.Members.latestStart(snapshot.statusTime()); isStarted &&
+		s.Phase == Running && (isNew || isChanged) {
+		s.ReadyTime, s.JobRanks = start, snapshot.JobRanks
+	}
+	return s
+}
+
 // isReplacement reports whether a pod was created after all ranks were ready. readyTime is zero if it is not known.
 func isReplacement(pod *corev1.Pod, readyTime time.Time) bool {
 	return !readyTime.IsZero() && pod.CreationTimestamp.After(readyTime.Add(clockTolerance))
 }
 
 // countReplacedPods returns the number of ranks of a Job with a pod that has not failed and that replaced another, of
-// which no trace exists; 0 for a StatefulSet. The pods of an elastic gang come and go. A Job that was started after all
-// ranks were ready was recreated or resumed, which is another failure.
+// which no trace exists; 0 for a StatefulSet. The pods of an elastic gang come and go.
 func (w WorkloadEvidence) countReplacedPods(c failure.Context, readyTime time.Time) int32 {
-	if w.Job == nil || w.Gang.Elastic != nil || w.Job.Status.StartTime == nil || w.Job.Status.StartTime.After(readyTime) {
+	if w.Job == nil || w.Gang.Elastic != nil || w.Job.Status.StartTime == nil {
 		return 0
 	}
 	podsOf := map[int32]int{}

@@ -78,26 +78,31 @@ func TestReplacedPods(t *testing.T) {
 	}
 }
 
-// TestReadyTime checks that an attempt keeps the time at which all of its ranks were ready first.
+// TestReadyTime checks that an attempt keeps the time at which all of its ranks were ready first, unless its Jobs change.
 func TestReadyTime(t *testing.T) {
-	ready := lifecycle.Observation{Size: 2, ReadyPods: 2, ActivePods: 2}
-	oneReady := lifecycle.Observation{Size: 2, ReadyPods: 1, ActivePods: 2}
-	suspended := lifecycle.Observation{Size: 2, Suspended: true}
+	observe := func(readyPods, ranks int32, started int) lifecycle.Observation {
+		return lifecycle.Observation{Size: ranks, ReadyPods: readyPods, ActivePods: readyPods, StartTime: podtest.At(started)}
+	}
 	var s lifecycle.State
 	for _, c := range []struct {
 		seconds     int
 		observation lifecycle.Observation
 		want        time.Time
 	}{
-		{seconds: 10, observation: oneReady},
-		{seconds: 20, observation: ready, want: podtest.At(20)},
-		{seconds: 30, observation: oneReady, want: podtest.At(20)},
-		{seconds: 40, observation: ready, want: podtest.At(20)},
-		{seconds: 50, observation: suspended},
-		{seconds: 60, observation: oneReady},
-		{seconds: 70, observation: ready, want: podtest.At(70)},
+		{seconds: 10, observation: observe(1, 2, 1)},
+		{seconds: 20, observation: observe(2, 2, 1), want: podtest.At(20)},
+		{seconds: 30, observation: observe(1, 2, 1), want: podtest.At(20)},
+		{seconds: 40, observation: observe(2, 2, 1), want: podtest.At(20)},
+		{seconds: 50, observation: observe(1, 2, 49), want: podtest.At(20)}, // resumed by somebody
+		{seconds: 60, observation: observe(2, 2, 49), want: podtest.At(60)},
+		{seconds: 70, observation: observe(2, 3, 49), want: podtest.At(60)}, // a resize
+		{seconds: 80, observation: observe(3, 3, 49), want: podtest.At(80)},
+		{seconds: 90, observation: lifecycle.Observation{Size: 3, Suspended: true}},
+		{seconds: 95, observation: observe(1, 3, 94)},
+		{seconds: 99, observation: observe(3, 3, 110), want: podtest.At(110)}, // by a clock that is ahead
 	} {
-		s = storeAndRead(t, s.Next(defaultPolicies, newSnapshot(c.observation, observedAt(c.seconds))))
+		inSnapshot := func(s *lifecycle.Snapshot) { s.JobRanks = c.observation.Size }
+		s = storeAndRead(t, s.Next(defaultPolicies, newSnapshot(c.observation, inSnapshot, observedAt(c.seconds))))
 		if !s.ReadyTime.Equal(c.want) {
 			t.Errorf("after %d s, phase %s: ready at %s, want %s", c.seconds, s.Phase, s.ReadyTime, c.want)
 		}

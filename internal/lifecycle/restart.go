@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"cmp"
 	"time"
 
 	"rollcall.training/gang"
@@ -78,14 +77,6 @@ func (s State) hasLostRanks(snapshot Snapshot) bool {
 
 // wereAllReady reports whether all ranks of the current attempt were ready once.
 func (s State) wereAllReady() bool { return s.Phase == Running || s.StartCompleted }
-
-// readyTime returns a time after which all ranks of the current attempt had been ready; zero if it is not known.
-func (s State) readyTime() time.Time {
-	if !s.wereAllReady() {
-		return time.Time{}
-	}
-	return cmp.Or(s.ReadyTime, s.LastTransitionTime)
-}
 
 // isMemberRecreated reports whether a member was deleted and recreated after all ranks of the attempt
 // were ready. Its ranks are lost for the other members, as if their pods were deleted. Before all ranks

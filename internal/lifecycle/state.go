@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -73,9 +72,11 @@ type Bookkeeping struct {
 	// StartCompleted is true if all ranks of the current attempt were ready once and at least one is
 	// not ready now. The start timeout no longer applies then.
 	StartCompleted bool `json:"startCompleted,omitempty"`
-	// ReadyTime is when all ranks of the current attempt were ready first, to the second; zero if they were not, or if
-	// an earlier build recorded that.
+	// ReadyTime is when all ranks of the current attempt were ready first, to the second, and JobRanks is the number of
+	// ranks of Jobs at that time. If Jobs were started or resized since, it is when all ranks were ready after that.
+	// Both are zero if they were not, or if an earlier build recorded that.
 	ReadyTime time.Time `json:"readyTime,omitzero"`
+	JobRanks  int32     `json:"jobRanks,omitempty"`
 	// FollowsRestart is true in an attempt that follows a restart, and not the suspension of a gang that ran.
 	FollowsRestart bool `json:"followsRestart,omitempty"`
 	// JobStartTime is the latest start time of the Jobs when all ranks were ready; see [Observation.StartTime].
@@ -139,7 +140,7 @@ func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 	if start, isStarted := snapshot.Members.latestStart(time.Time{}); isStarted && (next.Phase == Running || allRunAgain) {
 		next.JobStartTime = start
 	}
-	return next.recordStatefulSetPods(snapshot)
+	return next.recordReadyTime(s.Phase, snapshot).recordStatefulSetPods(snapshot)
 }
 
 // excludeEarlierPods raises the baseline to the failed pods that the Jobs count while a later attempt has no pods. The
@@ -388,9 +389,9 @@ func (s State) transitionTo(phase Phase, snapshot Snapshot) State {
 	s.Phase, s.LastTransitionTime = phase, snapshot.statusTime()
 	switch {
 	case phase == Running:
-		s.Refusals, s.ReadyTime = 0, cmp.Or(s.ReadyTime, s.LastTransitionTime)
+		s.Refusals = 0
 	case !phase.Active():
-		s.ReadyTime = time.Time{}
+		s.ReadyTime, s.JobRanks = time.Time{}, 0
 	}
 	return s
 }

@@ -73,6 +73,7 @@ func TestRestart(t *testing.T) {
 		"RemovedMemberCounts":  testRemovedMemberCounts,
 		"RemovedMemberMissed":  testRemovedMemberIsNotMissed,
 		"StrangerFirst":        testStrangerBeforeStatus,
+		"JobResized":           testJobResized,
 	})
 	t.Run("ControllerStopped", func(t *testing.T) { testControllerStopped(t, m) })
 	t.Run("FailureBeforeSuspension", func(t *testing.T) { testFailureBeforeSuspension(t, m) })

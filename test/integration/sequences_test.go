@@ -173,6 +173,21 @@ func testFailureBeforeSuspension(t *testing.T, m *manager) {
 	}
 }
 
+// testJobResized checks that a gang does not restart if its user changes the size of its Job, which has no effect on its
+// ranks, and that a failure restarts it afterward.
+func testJobResized(t *testing.T, m *manager, ns string) {
+	r := m.startGang(t, ns, newTrainingWorkload(2))
+	time.Sleep(3 * time.Second) // pods of the same seconds never count as replaced
+	r.patchJob("train", `{"spec":{"parallelism":4,"completions":4}}`)
+	m.waitForPods(t, ns, "train", 4)
+	r.waitForPhase(lifecycle.Running, 0)
+	r.checkPhaseStable(3 * time.Second)
+	before := r.listActivePods()
+	r.failContainer(r.getActivePod("worker-3"), 3)
+	r.waitForPhase(lifecycle.Running, 1)
+	r.checkPodsReplaced(before, "1")
+}
+
 // drainRank deletes a pod, whose program exits with code 0, and waits until the Job counts its rank as complete.
 func (r *testGang) drainRank(p corev1.Pod) {
 	r.t.Helper()

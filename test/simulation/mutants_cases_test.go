@@ -65,7 +65,7 @@ func decisionMutants() []mutant {
 	}, {
 		name: "a gang forgets when its ranks were ready first", sequence: "a Job that ignores disruptions replaces",
 		edits: []edit{{
-			"lifecycle/state.go", "cmp.Or(s.ReadyTime, s.LastTransitionTime)", "cmp.Or(s.LastTransitionTime, s.ReadyTime)",
+			"lifecycle/replaced_pods.go", "isNew := s.ReadyTime.IsZero() && last != Running", "isNew := last != Running",
 		}},
 	}, {
 		name: "no pass follows the end of the back-off",
