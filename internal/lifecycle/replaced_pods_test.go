@@ -78,7 +78,8 @@ func TestReplacedPods(t *testing.T) {
 	}
 }
 
-// TestReadyTime checks that an attempt keeps the time at which all of its ranks were ready first, unless its Jobs change.
+// TestReadyTime checks that an attempt keeps the time at which all of its ranks were ready first, unless its Jobs
+// change.
 func TestReadyTime(t *testing.T) {
 	observe := func(readyPods, ranks int32, started int) lifecycle.Observation {
 		return lifecycle.Observation{Size: ranks, ReadyPods: readyPods, ActivePods: readyPods, StartTime: podtest.At(started)}

@@ -173,7 +173,7 @@ func testFailureBeforeSuspension(t *testing.T, m *manager) {
 	}
 }
 
-// testJobResized checks that a gang does not restart if its user changes the size of its Job, which has no effect on its
+// testJobResized checks that a gang does not restart if its user changes the size of its Job, which does not affect its
 // ranks, and that a failure restarts it afterward.
 func testJobResized(t *testing.T, m *manager, ns string) {
 	r := m.startGang(t, ns, newTrainingWorkload(2))

@@ -31,7 +31,8 @@ func (o *oracle) checkSeconds(before client.Object, after lifecycle.Status) {
 	}
 	counted := time.Duration(last.Seconds.Total()) * time.Second
 	earliest, latest := last.LastTransitionTime, last.LastTransitionTime
-	if last.LastTransitionTime.IsZero() {
+	isReport := last.Reason == gang.ReasonRequestRejected || last.Reason == gang.ReasonMemberConflict
+	if last.LastTransitionTime.IsZero() || isReport && counted == 0 { // a report counts from the creation of its member
 		earliest, latest = o.creationTimes()
 	}
 	low, high := after.LastTransitionTime.Sub(latest), after.LastTransitionTime.Sub(earliest)
