@@ -21,8 +21,17 @@ func PodIndex(pod *corev1.Pod) int32 {
 
 // PodAttempt returns the number of the gang's attempt when the pod was created; false without a valid
 // [LabelAttempt].
-func PodAttempt(pod *corev1.Pod) (int32, bool) {
-	n, err := strconv.ParseInt(pod.Labels[LabelAttempt], 10, 32)
+func PodAttempt(pod *corev1.Pod) (int32, bool) { return parseAttempt(pod.Labels) }
+
+// TemplateAttempt returns the number of the attempt with which a workload creates pods; 0 without a valid
+// [LabelAttempt].
+func (w Workload) TemplateAttempt() int32 {
+	n, _ := parseAttempt(w.Template().Labels)
+	return n
+}
+
+func parseAttempt(labels map[string]string) (int32, bool) {
+	n, err := strconv.ParseInt(labels[LabelAttempt], 10, 32)
 	return int32(n), err == nil
 }
 

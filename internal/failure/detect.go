@@ -16,6 +16,9 @@ import (
 type Context struct {
 	// Attempt is the number of the current attempt. Pods of earlier attempts are ignored.
 	Attempt int32
+	// TemplateAttempt is the number of the attempt with which the Job creates pods; 0 if its pods have no number. If
+	// somebody else resumed the Job, it is the number of an earlier attempt.
+	TemplateAttempt int32
 	// LastRestartTime is when the last restart was decided; zero if there was none.
 	LastRestartTime time.Time
 	// AttemptStartTime is when the ranks of the current attempt were resumed. The two times identify

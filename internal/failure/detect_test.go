@@ -219,6 +219,15 @@ func TestFirst(t *testing.T) {
 			}))},
 			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(10), JobStartTime: podtest.At(10)},
 		},
+		"pod of an earlier attempt that failed in its first second, by a clock ahead": {
+			pods: []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(3, 12, false), func(p *corev1.Pod) {
+				p.Labels[gang.LabelAttempt], p.CreationTimestamp = "0", metav1.NewTime(podtest.At(12))
+			}))},
+			context: failure.Context{
+				Attempt: 1, TemplateAttempt: 1, LastRestartTime: podtest.At(10), AttemptStartTime: podtest.At(11),
+				JobStartTime: podtest.At(13),
+			},
+		},
 		"pod of an earlier attempt, whose deletion was confirmed late, before the Job is started again": {
 			pods: []corev1.Pod{podtest.RankPod(0, both(podtest.Deleted(12), func(p *corev1.Pod) {
 				p.Labels[gang.LabelAttempt] = "0"

@@ -32,8 +32,8 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 		return true
 	}
 	// While the gang restarts, the time of the restart before is not known, and the clock of a node may be ahead of
-	// the times below.
-	if hasAttempt && isEnding && c.precedesJobStart(pod) {
+	// the times below. The number in the template changes before the Job is resumed.
+	if hasAttempt && isEnding && (attempt < c.TemplateAttempt || c.precedesJobStart(pod)) {
 		return true
 	}
 	if !hasAttempt {

@@ -215,6 +215,7 @@ func setIf(value *bool, condition bool) { *value = *value || condition }
 func (s State) failureContext(w WorkloadEvidence, members Members) failure.Context {
 	out := failure.Context{
 		Attempt:            s.podAttempt(),
+		TemplateAttempt:    w.TemplateAttempt(),
 		LastRestartTime:    s.LastRestartTime,
 		AttemptStartTime:   s.AttemptStartTime,
 		ResumeTime:         s.resumeTime(members),
