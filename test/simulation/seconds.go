@@ -30,15 +30,21 @@ func (o *oracle) checkSeconds(before client.Object, after lifecycle.Status) {
 		return // a new run counts from 0, also if a member of the last run fails it at once
 	}
 	counted := time.Duration(last.Seconds.Total()) * time.Second
-	earliest, latest := last.LastTransitionTime, last.LastTransitionTime
-	isReport := last.Reason == gang.ReasonRequestRejected || last.Reason == gang.ReasonMemberConflict
-	if last.LastTransitionTime.IsZero() || isReport && counted == 0 { // a report counts from the creation of its member
-		earliest, latest = o.creationTimes()
-	}
+	earliest, latest := o.startTimes(last)
 	low, high := after.LastTransitionTime.Sub(latest), after.LastTransitionTime.Sub(earliest)
 	if total-counted < low || total-counted > max(0, high) {
 		o.violate(wrongSeconds, "%s became %s, but %s passed: %+v", counted, total, high, after.Seconds)
 	}
+}
+
+// startTimes returns the earliest and the latest time from which the status after a status may count. A report on a
+// member that had no status counts from the creation of the member.
+func (o *oracle) startTimes(last lifecycle.Status) (earliest, latest time.Time) {
+	isReport := last.Reason == gang.ReasonRequestRejected || last.Reason == gang.ReasonMemberConflict
+	if last.LastTransitionTime.IsZero() || isReport && last.Seconds.Total() == 0 {
+		return o.creationTimes()
+	}
+	return last.LastTransitionTime, last.LastTransitionTime
 }
 
 // creationTimes returns when the first and the last member that exists was created, to the second.
