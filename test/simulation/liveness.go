@@ -77,7 +77,8 @@ func (o *oracle) checkSizes() {
 // which is the default of an elastic gang, the other ranks do.
 func (o *oracle) checkSurvivors() {
 	hasPolicyPod := o.scenario.Elastic != "" && o.scenario.RestartPolicy == ""
-	if hasPolicyPod || o.isExcused() || o.mayOverlap() || o.final.Phase.Terminal() {
+	isUserDeleting := o.scenario.ReplacesOnDelete && o.resizes > 0 // pods of the former revision
+	if hasPolicyPod || isUserDeleting || o.isExcused() || o.mayOverlap() || o.final.Phase.Terminal() {
 		return
 	}
 	for _, p := range o.programs.live {
@@ -221,8 +222,9 @@ func (o *oracle) describePodsAfterEnd() string {
 		return fmt.Sprintf("%d ranks run after the end", n)
 	}
 	isLeft := func(pod client.Object) bool { return o.isOfGang(pod.(*corev1.Pod)) && !isHeld(pod) }
-	deletesAll := o.scenario.CleanPodPolicy == string(gang.CleanPodPolicyAll) && !o.isExcused() && !o.startedApart
-	if deletesAll && slices.ContainsFunc(o.api.list(podKind), isLeft) {
+	deletesAll := o.scenario.CleanPodPolicy == string(gang.CleanPodPolicyAll)
+	isEarlierRun := o.startedApart || o.isReplaced
+	if deletesAll && !isEarlierRun && !o.isExcused() && slices.ContainsFunc(o.api.list(podKind), isLeft) {
 		return "pods are left after the end"
 	}
 	return ""
