@@ -46,6 +46,7 @@ func (s *simulation) createStranger() {
 		return
 	}
 	s.record("stranger", "creates %s", name)
+	s.oracle.noteReplacement()
 }
 
 // deleteStrangers deletes the strangers after the last member. They would be the gang otherwise.
