@@ -23,9 +23,10 @@ import (
 	"rollcall.training/test/installation"
 )
 
-// program runs until a file contains its exit code, and makes progress until it has to hang. It exits with code 0 on
-// SIGTERM, as programs do that save a checkpoint.
-const program = `trap 'exit 0' TERM
+// program runs until a file contains its exit code, and makes progress until it has to hang. It exits with code 0 a
+// second after SIGTERM, as programs do that save a checkpoint. If all ranks of a Job exit faster than a busy controller
+// notices that they are drained, the Job completes (docs/tasks/configure-completion.md).
+const program = `trap 'sleep 1; exit 0' TERM
 while [ ! -s /tmp/exit ]; do [ -e /tmp/hang ] || echo > ` + progressFile + `; sleep 0.2 & wait $!; done
 exit $(cat /tmp/exit)`
 
