@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -170,7 +171,10 @@ func (n realNodes) RestartExited() (names []string, err error) {
 // fail causes a fault of the node of a pod.
 func (n realNodes) fail(ctx context.Context, c cause, pod corev1.Pod) (func(context.Context) error, error) {
 	node := pod.Spec.NodeName
-	start := func(ctx context.Context) error { return n.change(func() error { return n.StartNode(ctx, node) }) }
+	start := func(ctx context.Context) error {
+		err := n.change(func() error { return n.StartNode(ctx, node) })
+		return errors.Join(err, n.waitForTaints(ctx, node))
+	}
 	heal := func(ctx context.Context) error { return errors.Join(n.HealNode(node), start(ctx)) } // waits for the node
 	switch c {
 	case nodeKill:
@@ -189,6 +193,19 @@ func (n realNodes) fail(ctx context.Context, c cause, pod corev1.Pod) (func(cont
 	default:
 		return nil, fmt.Errorf("%s is not a fault of a real node", c)
 	}
+}
+
+// waitForTaints waits until a node has no taint that deletes pods. Until then, a fault may end attempts of other lives.
+func (n realNodes) waitForTaints(ctx context.Context, node string) error {
+	deletesPods := func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute }
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, apiTimeout, true, func(ctx context.Context) (bool, error) {
+		got, err := n.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		return err == nil && !slices.ContainsFunc(got.Spec.Taints, deletesPods), nil // the API server may not answer yet
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the taints of node %s to be removed: %w", node, err)
+	}
+	return nil
 }
 
 // hit makes the program of a pod exit or hang. If that fails because the pod is gone, the error is that of the
