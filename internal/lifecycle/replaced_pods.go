@@ -44,8 +44,11 @@ func (s State) replacementTime(snapshot Snapshot) time.Time {
 }
 
 // recordReadyTime records the time at which all ranks are ready first, or again after Jobs have changed. The clock of
-// the Job controller can be ahead.
+// the Job controller can be ahead. The time ends with the attempt.
 func (s State) recordReadyTime(last Phase, snapshot Snapshot) State {
+	if !s.Phase.Active() {
+		s.ReadyTime, s.JobRanks = time.Time{}, 0
+	}
 	isNew := s.ReadyTime.IsZero() && last != Running
 	isChanged := !s.ReadyTime.IsZero() && s.areJobsChanged(snapshot)
 	if start, isStarted := snapshot.Members.latestStart(snapshot.statusTime()); isStarted &&

@@ -387,11 +387,8 @@ func (s State) transitionTo(phase Phase, snapshot Snapshot) State {
 	isNotReadyAgain := s.Phase == Running && (phase == Pending || phase == Starting)
 	s.StartCompleted = s.StartCompleted || isNotReadyAgain
 	s.Phase, s.LastTransitionTime = phase, snapshot.statusTime()
-	switch {
-	case phase == Running:
+	if phase == Running {
 		s.Refusals = 0
-	case !phase.Active():
-		s.ReadyTime, s.JobRanks = time.Time{}, 0
 	}
 	return s
 }
