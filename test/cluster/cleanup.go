@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,8 @@ func restoreMachine(dir string, s *clusterState, clean map[int]bool) error {
 	}
 	errs = append(errs, removeLogLinks(dir))
 	if len(nodes) > 0 {
-		errs = append(errs, removeAllCNIResults())
+		// A machine has one cluster with real nodes at a time. So this also removes what a killed cleanup left.
+		errs = append(errs, removeCNIResultsUnder(filepath.Dir(dir)))
 	}
 	for name, value := range s.Machine.Sysctls {
 		if err := os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0); err != nil {
@@ -169,17 +171,20 @@ func removeCNIResults(dir string) error {
 	return nil
 }
 
-// removeAllCNIResults removes the results of all clusters, because a machine has one cluster with real nodes at a time.
-// A pod whose creation was interrupted has results and no state.
-func removeAllCNIResults() error {
-	results, err := filepath.Glob(filepath.Join(cniResultsDir, networkName+"-*-eth0"))
+// removeCNIResultsUnder removes the results that name a file below dir. A pod whose creation was interrupted has results,
+// maybe only of the loopback plugin, and no state in containerd. Results of other programs stay.
+func removeCNIResultsUnder(dir string) error {
+	results, err := filepath.Glob(filepath.Join(cniResultsDir, "*"))
 	if err != nil {
 		return fmt.Errorf("listing results of CNI: %w", err)
 	}
 	for _, result := range results {
-		pod := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(result), networkName+"-"), "-eth0")
-		if err := removePodCNIResults(pod); err != nil {
-			return err
+		text, err := os.ReadFile(result)
+		if isNotExist(err) || err == nil && !bytes.Contains(text, []byte(dir+"/")) {
+			continue
+		}
+		if err := errors.Join(err, os.Remove(result)); err != nil {
+			return fmt.Errorf("removing a result of CNI: %w", err)
 		}
 	}
 	_ = syscall.Rmdir(cniResultsDir)
