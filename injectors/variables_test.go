@@ -91,6 +91,7 @@ func TestRegistryVariables(t *testing.T) {
 				{Name: "PET_RDZV_ID", Policy: plan.KeepUser, MultiPodOnly: true},
 				{Name: "PYTHONUNBUFFERED", Policy: plan.Suggest},
 				{Name: "RANK"},
+				{Name: "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", Policy: plan.KeepUser, MultiPodOnly: true},
 				{Name: "WORLD_SIZE"},
 			},
 		},

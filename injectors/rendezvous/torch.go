@@ -73,7 +73,7 @@ func LocalRankEnv(g gang.Gang) []plan.Env {
 // elasticEnv returns the variables that PyTorchJob sets for elastic gangs (training-operator,
 // pkg/controller.v1/pytorch/elastic.go). Rank 0 serves the rendezvous, so the gang cannot lose rank 0,
 // unless the user configures another backend and endpoint. All variables but PET_NNODES have the policy
-// Fallback: a user who sets a parameter of torchrun knows its meaning and needs no warning.
+// KeepUser: a user who sets a parameter of torchrun knows its meaning and needs no warning.
 func elasticEnv(g gang.Gang) []plan.Env {
 	nodes := *g.Elastic
 	for _, m := range g.Members {
@@ -91,6 +91,9 @@ func elasticEnv(g gang.Gang) []plan.Env {
 		fallbackEnv("PET_RDZV_ID", g.Name),
 		fallbackEnv("PET_RDZV_CONF", fmt.Sprintf("join_timeout=%d", joinTimeoutSeconds)),
 		fallbackEnv("PET_MAX_RESTARTS", strconv.Itoa(torchrunMaxRestarts)),
+		// By default, processes use the store of torchrun, and torchrun keeps its address from the first rendezvous
+		// (dynamic_rendezvous.py, next_rendezvous). A pod that joins later waits for the address, and fails after 60 s.
+		fallbackEnv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
 	}
 }
 
