@@ -171,8 +171,8 @@ func removeCNIResults(dir string) error {
 	return nil
 }
 
-// removeCNIResultsUnder removes the results that name a file below dir. A pod whose creation was interrupted has results,
-// maybe only of the loopback plugin, and no state in containerd. Results of other programs stay.
+// removeCNIResultsUnder removes the results that name a file below dir. A pod whose creation was interrupted has
+// results, maybe only of the loopback plugin, and no state in containerd. Results of other programs stay.
 func removeCNIResultsUnder(dir string) error {
 	results, err := filepath.Glob(filepath.Join(cniResultsDir, "*"))
 	if err != nil {
