@@ -71,8 +71,8 @@ func LocalRankEnv(g gang.Gang) []plan.Env {
 }
 
 // elasticEnv returns the variables that PyTorchJob sets for elastic gangs (training-operator,
-// pkg/controller.v1/pytorch/elastic.go). Rank 0 serves the rendezvous, so the gang cannot lose rank 0,
-// unless the user configures another backend and endpoint. All variables but PET_NNODES have the policy
+// pkg/controller.v1/pytorch/elastic.go), and the last one. Rank 0 serves the rendezvous, so the gang cannot
+// lose rank 0, unless the user configures another backend and endpoint. All variables but PET_NNODES have the policy
 // KeepUser: a user who sets a parameter of torchrun knows its meaning and needs no warning.
 func elasticEnv(g gang.Gang) []plan.Env {
 	nodes := *g.Elastic

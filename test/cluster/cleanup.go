@@ -118,15 +118,10 @@ func lockClusters() (unlock func(), err error) {
 // of the cluster must have exited. clean contains the numbers of the nodes whose pods were removed in order.
 func restoreMachine(dir string, s *clusterState, clean map[int]bool) error {
 	var errs []error
-	nodes := listRealNodes(dir)
-	for _, n := range slices.Backward(nodes) {
+	for _, n := range slices.Backward(listRealNodes(dir)) {
 		errs = append(errs, n.restoreMachine(clean[n.number], s.Machine.ImageStore))
 	}
 	errs = append(errs, removeLogLinks(dir))
-	if len(nodes) > 0 {
-		// A machine has one cluster with real nodes at a time. So this also removes what a killed cleanup left.
-		errs = append(errs, removeCNIResultsUnder(filepath.Dir(dir)))
-	}
 	for name, value := range s.Machine.Sysctls {
 		if err := os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0); err != nil {
 			errs = append(errs, fmt.Errorf("restoring %s to %s: %w", name, value, err))
@@ -161,43 +156,20 @@ func removeLogLinks(dir string) error {
 // cniResultsDir is the directory in which the CNI library stores its results. It is not configurable.
 const cniResultsDir = "/var/lib/cni/results"
 
-// removeCNIResults removes the results for the pods in the state of containerd.
+// removeCNIResults removes the results that name a file below dir, as those of a node name the network namespace of
+// their pod. A pod whose creation was interrupted may have only a result of the loopback plugin, and no state in
+// containerd. Results of other programs stay.
 func removeCNIResults(dir string) error {
-	for _, pod := range listPodDirs(dir) {
-		if err := removePodCNIResults(filepath.Base(pod)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeCNIResultsUnder removes the results that name a file below dir. A pod whose creation was interrupted has
-// results, maybe only of the loopback plugin, and no state in containerd. Results of other programs stay.
-func removeCNIResultsUnder(dir string) error {
 	results, err := filepath.Glob(filepath.Join(cniResultsDir, "*"))
 	if err != nil {
 		return fmt.Errorf("listing results of CNI: %w", err)
 	}
 	for _, result := range results {
 		text, err := os.ReadFile(result)
-		if isNotExist(err) || err == nil && !bytes.Contains(text, []byte(dir+"/")) {
-			continue
+		if err == nil && bytes.Contains(text, []byte(dir+"/")) {
+			err = os.Remove(result)
 		}
-		if err := errors.Join(err, os.Remove(result)); err != nil {
-			return fmt.Errorf("removing a result of CNI: %w", err)
-		}
-	}
-	_ = syscall.Rmdir(cniResultsDir)
-	return nil
-}
-
-func removePodCNIResults(pod string) error {
-	results, err := filepath.Glob(filepath.Join(cniResultsDir, "*-"+pod+"-*"))
-	if err != nil {
-		return fmt.Errorf("listing results of CNI: %w", err)
-	}
-	for _, result := range results {
-		if err := removeIfExists(result); err != nil {
+		if err != nil && !isNotExist(err) {
 			return fmt.Errorf("removing a result of CNI: %w", err)
 		}
 	}
