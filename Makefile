@@ -57,7 +57,7 @@ test-schedulers: ## Run gangs with KAI, YuniKorn and MultiKueue, and in 1,000 ra
 .PHONY: e2e
 e2e: ## Run end-to-end tests on a real node (needs root)
 	$(if $(E2E_RUN),,cd test && ROLLCALL_TEST_REAL=1 go test -count=1 -timeout 60m -v -p 1 -run Real ./cluster/...)
-	cd test && go test -count=1 -timeout 150m -v $(if $(E2E_RUN),-run '$(E2E_RUN)') $(if $(E2E_SKIP),-skip '$(E2E_SKIP)') ./e2e/...
+	cd test && go test -count=1 -timeout 240m -v $(if $(E2E_RUN),-run '$(E2E_RUN)') $(if $(E2E_SKIP),-skip '$(E2E_SKIP)') ./e2e/...
 
 # One test of each part that only a real node proves: Helm, the kubelet, DNS, PyTorch and exit codes. TestInstallRelease
 # is not one of them, because it compiles the programs of a release for all platforms.
@@ -69,7 +69,7 @@ e2e-core: ## Run the end-to-end tests that need no other image than PyTorch's (5
 
 .PHONY: e2e-all
 e2e-all: export ROLLCALL_E2E := all
-e2e-all: e2e ## Run end-to-end tests of every framework (the first run builds their images: 30 minutes)
+e2e-all: e2e ## Run end-to-end tests of every framework (130 minutes, the first run 165)
 
 DRAINS ?= 10
 .PHONY: drain
