@@ -106,7 +106,8 @@ func (p *programs) exited(ended *process) {
 // abortAfterMaster lets the workers of a master that has finished its work exit with code 1.
 func (p *programs) abortAfterMaster(ended *process) {
 	isMaster := p.oracle.isOfGang(ended.pod) && ended.pod.Labels[gang.LabelRole] == "master"
-	if !p.behavior.AbortsAfterMaster || !isMaster {
+	hasPeer := slices.ContainsFunc(p.live, func(other *process) bool { return p.isPeer(ended, other) })
+	if !p.behavior.AbortsAfterMaster || !isMaster || !hasPeer {
 		return
 	}
 	p.oracle.failures++ // the gang may restart for a moment, before the success is reported
