@@ -69,7 +69,7 @@ e2e-core: ## Run the end-to-end tests that need no other image than PyTorch's (5
 
 .PHONY: e2e-all
 e2e-all: export ROLLCALL_E2E := all
-e2e-all: e2e ## Run end-to-end tests of every framework (130 minutes, the first run 3 hours)
+e2e-all: e2e ## Run end-to-end tests of every framework (130 minutes, the first run about 3 hours)
 
 DRAINS ?= 10
 .PHONY: drain

@@ -106,23 +106,22 @@ func (p *programs) exited(ended *process) {
 // abortAfterMaster lets the workers of a master that has finished its work exit with code 1.
 func (p *programs) abortAfterMaster(ended *process) {
 	isMaster := p.oracle.isOfGang(ended.pod) && ended.pod.Labels[gang.LabelRole] == "master"
-	hasPeer := slices.ContainsFunc(p.live, func(other *process) bool { return p.isPeer(ended, other) })
-	if !p.behavior.AbortsAfterMaster || !isMaster || !hasPeer {
-		return
+	if !p.behavior.AbortsAfterMaster || !isMaster || !p.abortPeers(ended) {
+		return // the success makes no worker fail
 	}
 	p.oracle.failures++ // the gang may restart for a moment, before the success is reported
 	if !ended.node.lost {
 		p.oracle.successTime = p.now
 	}
-	p.abortPeers(ended)
 }
 
-// abortPeers lets the peers of a program that has ended exit with code 1.
-func (p *programs) abortPeers(ended *process) {
+// abortPeers lets the peers of a program that has ended exit with code 1, and reports whether there are any.
+func (p *programs) abortPeers(ended *process) (hasPeers bool) {
 	for _, peer := range p.live {
 		if !p.isPeer(ended, peer) {
 			continue
 		}
+		hasPeers = true
 		restarts := peer.restarts
 		p.after("programs/abort", func() {
 			if peer.alive && peer.restarts == restarts {
@@ -130,6 +129,7 @@ func (p *programs) abortPeers(ended *process) {
 			}
 		})
 	}
+	return hasPeers
 }
 
 // timeOut lets the peers of the programs on a lost node exit after their timeout, unless the node returns before. They
