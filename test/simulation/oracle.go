@@ -184,8 +184,8 @@ func (o *oracle) observe(before, after client.Object) {
 func (o *oracle) observeJob(before, after *batchv1.Job) {
 	wasSuspended := before != nil && ptr.Deref(before.Spec.Suspend, false)
 	isSuspended := ptr.Deref(after.Spec.Suspend, false)
-	if before != nil && isSuspended && !wasSuspended {
-		o.forgetSuccess(after)
+	if before != nil && hasJobCondition(after, batchv1.JobSuspended) && !hasJobCondition(before, batchv1.JobSuspended) {
+		o.forgetSuccess(after) // until then, a rank that completes counts
 	}
 	if before == nil || wasSuspended && !isSuspended {
 		o.resumed = o.now
