@@ -54,9 +54,10 @@ func (o *oracle) sizeOf(m memberSpec) int32 {
 }
 
 // checkSizes checks that all ranks of a StatefulSet are configured for its size, after a resize that nobody denies.
-// With OnDelete, the user deletes the pods of the former size. A pod that does not terminate stops a rollout.
+// With OnDelete, the user deletes the pods of the former size. A pod that does not terminate stops a rollout. What runs
+// on after the end of the gang keeps its size.
 func (o *oracle) checkSizes() {
-	if o.scenario.ReplacesOnDelete || o.isExcused() {
+	if o.scenario.ReplacesOnDelete || o.isExcused() || o.final.Phase.Terminal() {
 		return
 	}
 	for _, p := range o.programs.live {
