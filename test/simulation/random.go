@@ -63,6 +63,7 @@ func NewScenario(seed uint64) Scenario {
 	s.restartControllersAtRandom(rand.New(rand.NewPCG(seed, 16)))
 	s.meetStrangerAtRandom(rand.New(rand.NewPCG(seed, 17)))
 	s.endAtRandom(rand.New(rand.NewPCG(seed, 18)))
+	s.denyResizeAtRandom(rand.New(rand.NewPCG(seed, 19)))
 	s.Behavior.FailsWhenRunAgain = !s.changesLeader() && s.Elastic == "" && rand.New(rand.NewPCG(seed, 8)).IntN(2) == 0
 	if s.Behavior.FailsWhenRunAgain && s.hasStatefulSet() { // docs/tasks/configure-completion.md
 		s.Calm = append(s.Calm, "rollcall-0", "kubelet")

@@ -90,3 +90,14 @@ func (s *Scenario) endAtRandom(r *rand.Rand) {
 	s.Incidents = append(s.Incidents, Incident{At: pickTime(r, s.Incidents[len(s.Incidents)-1].At), Kind: rankSucceeds})
 	sortIncidents(s.Incidents)
 }
+
+// denyResizeAtRandom denies the last resize of one of six StatefulSets for ever. Then a rank fails.
+func (s *Scenario) denyResizeAtRandom(r *rand.Rand) {
+	if s.Shape != oneStatefulSet || r.IntN(6) > 0 {
+		return
+	}
+	at := s.Incidents[len(s.Incidents)-1].At + time.Duration(r.IntN(60))*time.Second
+	s.Incidents = append(s.Incidents, Incident{At: at, Kind: resizesDenied, Value: pick(r, []int{403, 422})},
+		Incident{At: at, Kind: setResized, Value: int(s.Ranks) + 1},
+		Incident{At: at + time.Duration(15+r.IntN(60))*time.Second, Kind: rankExits, Target: r.IntN(4), Value: 1})
+}
