@@ -91,11 +91,13 @@ func (s *Scenario) endAtRandom(r *rand.Rand) {
 	sortIncidents(s.Incidents)
 }
 
-// denyResizeAtRandom denies the last resize of one of six StatefulSets for ever. Then a rank fails.
+// denyResizeAtRandom denies the last resize of one of six StatefulSets for ever. Then a rank fails, and its peers wait
+// for it: peers that exit run again, even if nothing restarts the gang.
 func (s *Scenario) denyResizeAtRandom(r *rand.Rand) {
 	if s.Shape != oneStatefulSet || r.IntN(6) > 0 {
 		return
 	}
+	s.Behavior.AbortsWithoutPeers, s.Behavior.PeerTimeout = false, 0
 	at := s.Incidents[len(s.Incidents)-1].At + time.Duration(r.IntN(60))*time.Second
 	s.Incidents = append(s.Incidents, Incident{At: at, Kind: resizesDenied, Value: pick(r, []int{403, 422})},
 		Incident{At: at, Kind: setResized, Value: int(s.Ranks) + 1},
