@@ -91,8 +91,8 @@ func (s *Scenario) endAtRandom(r *rand.Rand) {
 	sortIncidents(s.Incidents)
 }
 
-// denyResizeAtRandom denies the last resize of one of six StatefulSets for ever. Then a rank fails, and its peers wait
-// for it: peers that exit run again, even if nothing restarts the gang.
+// denyResizeAtRandom denies the last resize of one of six StatefulSets permanently. Then a rank fails, and its peers
+// wait for it: kubelets run peers that exit again, even if nothing restarts the gang.
 func (s *Scenario) denyResizeAtRandom(r *rand.Rand) {
 	if s.Shape != oneStatefulSet || r.IntN(6) > 0 {
 		return
