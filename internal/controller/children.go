@@ -92,6 +92,7 @@ func (r *Reconciler) ensureService(
 		return nil, err
 	}
 	if err := r.updateService(ctx, have, want); err != nil {
+		g.awaitsIsolation = g.isSuspendedWithPods(next)
 		return nil, err
 	}
 	r.recordIsolation(g, have, next)

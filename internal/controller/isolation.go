@@ -79,16 +79,20 @@ func (r *Reconciler) isolateAttempt(
 // mayMeetNextAttempt reports whether the next attempt can start while pods of the last one may still run. A restart
 // does not wait for a stuck pod. A queue or a user that resumes the members waits for no pod.
 func (g *observedGang) mayMeetNextAttempt(next lifecycle.State) bool {
-	isActive := func(m member) bool { return !m.IsSuspended() }
-	switch next.Phase {
-	case lifecycle.Restarting:
+	if next.Phase == lifecycle.Restarting {
 		return g.observed.StuckPod != nil && g.gangPolicies().RestartOnNodeLoss && g.memberStates.AllSuspended()
-	case lifecycle.Suspended: // the controllers of the members may not have terminated the pods yet
-		isAnyLeft := !g.observed.AllPodsTerminated || g.observed.TerminatingPods > 0 // as those on a lost node
-		return g.observed.HasPods && isAnyLeft && !slices.ContainsFunc(g.Members, isActive)
-	default:
-		return false
 	}
+	return g.isSuspendedWithPods(next)
+}
+
+// isSuspendedWithPods reports whether the pods of a suspended gang may still run, because the controllers of the
+// members have not terminated them, or because their node is lost. The phase of such a gang must not become Suspended
+// before its Service selects the next attempt: the user or the queue may resume the members then.
+func (g *observedGang) isSuspendedWithPods(next lifecycle.State) bool {
+	isActive := func(m member) bool { return !m.IsSuspended() }
+	isAnyLeft := !g.observed.AllPodsTerminated || g.observed.TerminatingPods > 0 // as those on a lost node
+	return next.Phase == lifecycle.Suspended && g.observed.HasPods && isAnyLeft &&
+		!slices.ContainsFunc(g.Members, isActive)
 }
 
 // recordIsolation records that the Service of a restarting gang selects the next attempt. The next pass is

@@ -249,3 +249,40 @@ func TestSelectedAttempt(t *testing.T) {
 		})
 	}
 }
+
+// TestSuspensionWaitsForService checks that a gang with pods is not Suspended before its Service selects the next
+// attempt: the user may resume it then, and new ranks must not resolve the names of the old ones.
+func TestSuspensionWaitsForService(t *testing.T) {
+	job := newRunningJob(t)
+	pod := newJobPod(job, 0) // that the Job controller has not terminated yet
+	pod.Labels[gang.LabelAttempt], pod.Status.Phase = "0", corev1.PodRunning
+	w := newTestCluster(t, job, pod)
+	w.reconcileOnce(t, torchRequest) // creates the Service
+	stored, _ := w.getJob(t, "train")
+	attempt.Suspend(gang.Workload{Job: stored})
+	if err := w.Update(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(isSuspended bool, number string) {
+		t.Helper()
+		_, status := w.getJob(t, "train")
+		selector := w.getService(t, "train").Spec.Selector
+		if (status.Phase == lifecycle.Suspended) != isSuspended || selector[gang.LabelAttempt] != number {
+			t.Errorf("phase %q, and the Service selects %v; want the attempt %q", status.Phase, selector, number)
+		}
+	}
+	isPermitted := false
+	w.rejectServicePatches(&isPermitted)
+	for range 3 {
+		if after := w.reconcileOnce(t, torchRequest); after != obstacleRetryInterval {
+			t.Errorf("the next pass is due in %s, want %s", after, obstacleRetryInterval)
+		}
+	}
+	expect(false, "")
+	if n := w.countEvents(gang.ReasonRequestRejected); n != 1 {
+		t.Errorf("%d Events report the rejected Service, want 1", n)
+	}
+	isPermitted = true
+	w.reconcileOnce(t, torchRequest)
+	expect(true, "1")
+}

@@ -31,6 +31,8 @@ type observedGang struct {
 	// isIsolated is true if the Service of a restarting gang selects only the pods of the next attempt.
 	// ignoresOverduePods is true if the restart does not wait for overdue pods; see observeIsolation.
 	isIsolated, ignoresOverduePods bool
+	// awaitsIsolation is true if the Service of a suspended gang could not be limited to the next attempt.
+	awaitsIsolation bool
 	// multiWorkload is true for a gang of several workloads.
 	multiWorkload bool
 	// hasMoreWorkloads is true if a pass did not parse all workloads with the name of the gang.

@@ -267,10 +267,8 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	memory.RecordDecision(state, next)
 	next, delay = memory.DelayRecord(state, next, snapshot.Now)
 	g.pass.requeueAfter(delay)
-	if !next.Phase.Terminal() {
-		r.prepareWorkloads(ctx, g, next)
-	} else {
-		g.pass.handleError(r.ensurePodGroup(ctx, g, next)) // may delete it
+	if r.prepareWorkloads(ctx, g, next); g.awaitsIsolation {
+		return
 	}
 	r.scheduleNextPass(g, next)
 	r.syncState(ctx, g, next)
@@ -280,8 +278,12 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	r.cleanUpPodsOrReport(ctx, g, next)
 }
 
-// prepareWorkloads provides what the pods of a gang need in a phase that is not terminal.
+// prepareWorkloads provides what the pods of a gang need in a phase, which is no more than its PodGroup after the end.
 func (r *Reconciler) prepareWorkloads(ctx context.Context, g *observedGang, next lifecycle.State) {
+	if next.Phase.Terminal() {
+		g.pass.handleError(r.ensurePodGroup(ctx, g, next)) // may delete it
+		return
+	}
 	for _, m := range g.Members {
 		if m.IsInjected() && next.Phase != lifecycle.Restarting {
 			g.pass.handleError(r.reinjectAfterResize(ctx, g.pass, m.Workload))

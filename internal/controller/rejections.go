@@ -51,10 +51,11 @@ type childRejection struct {
 }
 
 // ensureChildrenOrReport creates the children of a gang. If the API server rejects a child, the gang
-// gets a message for its status, and the request is repeated later.
+// gets a message for its status, and the request is repeated later. A suspended gang with pods does not wait, because
+// its Service may not select the next attempt yet.
 func (r *Reconciler) ensureChildrenOrReport(ctx context.Context, g *observedGang, next lifecycle.State) error {
 	s, now := g.pass.session, r.Clock.Now()
-	if delay := s.rejection.nextTime.Sub(now); delay > 0 {
+	if delay := s.rejection.nextTime.Sub(now); delay > 0 && !g.isSuspendedWithPods(next) {
 		g.childProblem = s.rejection.problem
 		g.pass.requeueAfter(delay)
 		return nil
@@ -69,6 +70,9 @@ func (r *Reconciler) ensureChildrenOrReport(ctx context.Context, g *observedGang
 		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, obstacleRetryInterval),
 	}
 	s.rejection = childRejection{problem: g.childProblem, nextTime: now.Add(obstacleRetryInterval)}
+	if !next.Phase.Active() {
+		r.recordRejection(g, err, obstacleRetryInterval)
+	}
 	g.pass.requeueAfter(obstacleRetryInterval)
 	return nil
 }

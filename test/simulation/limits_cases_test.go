@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"time"
 
 	"rollcall.training/gang"
@@ -66,4 +67,31 @@ func limitSequences() []sequence {
 		},
 		want: wantedEnd{restarts: 1},
 	}}
+}
+
+// rejectionSequences are sequences in which admission rejects requests.
+func rejectionSequences() []sequence {
+	var out []sequence
+	for _, code := range []int{403, 422} {
+		out = append(out, sequence{
+			name:  fmt.Sprintf("24 a rank fails after a resize was denied with code %d (N8)", code),
+			shape: oneStatefulSet,
+			incidents: []Incident{
+				at(50, resizesDenied, 0, code), at(60, setResized, 0, 5), at(120, rankExits, 1, 1),
+			},
+			want: wantedEnd{restarts: 1, text: "Event ResizeRejected"},
+		})
+	}
+	return append(out, sequence{
+		name: "a user resumes a gang before a policy permits its Service to change", shape: oneJob,
+		incidents: []Incident{
+			at(55, writesDenied, 2), at(60, userSuspends), at(75, userResumes), at(200, writesAllowed),
+		},
+		change: func(s *Scenario) { s.Behavior.SIGTERMDelay = 25 * time.Second },
+		want:   wantedEnd{disruptions: 1, text: "Event RequestRejected"},
+	}, sequence{
+		name: "29 a policy denies the suspension of a member", shape: launcher,
+		incidents: []Incident{at(55, writesDenied, 1), at(60, rankExits, 1, 1), at(200, writesAllowed)},
+		want:      wantedEnd{restarts: 1, text: string(gang.ReasonRequestRejected)},
+	})
 }

@@ -88,11 +88,15 @@ func decisionMutants() []mutant {
 		}},
 	}, {
 		name: "the Service of a suspended gang selects all attempts", sequence: "a user resumes a gang whose pods",
-		edits: []edit{{"controller/isolation.go", "return g.observed.HasPods &&", "return false &&"}},
+		edits: []edit{{"controller/isolation.go", "return next.Phase == lifecycle.Suspended &&", "return false &&"}},
+	}, {
+		name: "a gang is suspended before its Service selects the next attempt", sequence: "a user resumes a gang before",
+		edits: []edit{{"controller/children.go", "g.awaitsIsolation = g.isSuspendedWithPods(next)", ""}},
 	}, {
 		name: "the Service waits until a Job reports its suspension", sequence: "a queue resumes a Job when its controller",
 		edits: []edit{{
-			"controller/isolation.go", "return g.observed.HasPods &&", "return g.memberStates.AllSuspended() &&",
+			"controller/isolation.go", "lifecycle.Suspended && g.observed.HasPods &&",
+			"lifecycle.Suspended && g.memberStates.AllSuspended() &&",
 		}},
 	}, {
 		name: "the Service ignores a pod on a lost node", sequence: "a queue resumes a Job next to a pod on a lost node",

@@ -350,25 +350,6 @@ func queueSequences() []sequence {
 	}}
 }
 
-func rejectionSequences() []sequence {
-	var out []sequence
-	for _, code := range []int{403, 422} {
-		out = append(out, sequence{
-			name:  fmt.Sprintf("24 a rank fails after a resize was denied with code %d (N8)", code),
-			shape: oneStatefulSet,
-			incidents: []Incident{
-				at(50, resizesDenied, 0, code), at(60, setResized, 0, 5), at(120, rankExits, 1, 1),
-			},
-			want: wantedEnd{restarts: 1, text: "Event ResizeRejected"},
-		})
-	}
-	return append(out, sequence{
-		name: "29 a policy denies the suspension of a member", shape: launcher,
-		incidents: []Incident{at(55, writesDenied, 1), at(60, rankExits, 1, 1), at(200, writesAllowed)},
-		want:      wantedEnd{restarts: 1, text: string(gang.ReasonRequestRejected)},
-	})
-}
-
 func clockSequences() []sequence {
 	return []sequence{{
 		name: "28 a peer exits on a node whose clock is behind (N21b)", shape: oneJob,
