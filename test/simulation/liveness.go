@@ -66,12 +66,28 @@ func (o *oracle) checkSizes() {
 		if !isResizable || !o.isOfGang(p.pod) || p.node.lost || p.terminating || o.admission.denialCode > 0 {
 			continue
 		}
-		for _, e := range p.pod.Spec.Containers[0].Env {
-			if e.Name == injectors.EnvSize && o.scenario.Shape == oneStatefulSet && e.Value != strconv.Itoa(int(size)) {
-				o.violate(wrongSize, "%s is configured for %s ranks, not %d", p.pod.Name, e.Value, size)
-			}
+		if configured, ok := o.configuredSize(p.pod); ok && configured != size {
+			o.violate(wrongSize, "%s is configured for %d ranks, not %d", p.pod.Name, configured, size)
 		}
 	}
+}
+
+// configuredSize returns the number of ranks for which a pod of a gang of one StatefulSet is configured.
+func (o *oracle) configuredSize(pod *corev1.Pod) (size int32, ok bool) {
+	for _, e := range pod.Spec.Containers[0].Env {
+		if e.Name == injectors.EnvSize && o.scenario.Shape == oneStatefulSet {
+			size, err := strconv.ParseInt(e.Value, 10, 32)
+			return int32(size), err == nil
+		}
+	}
+	return 0, false
+}
+
+// hasRank reports whether a pod is one of the ranks for which it is configured. The others exist if a policy denied a
+// resize, which Rollcall reports, and their failures do not count (internal/lifecycle, excludeReplacedPods).
+func (o *oracle) hasRank(pod *corev1.Pod) bool {
+	size, ok := o.configuredSize(pod)
+	return !ok || gang.PodIndex(pod) < size
 }
 
 // checkSurvivors checks that no rank runs on that started before a program of its gang failed. With the policy pod,

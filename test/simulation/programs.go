@@ -95,7 +95,7 @@ func (p *programs) exited(ended *process) {
 	hasFinished := p.hasFinished(ended)
 	isFailure := !ended.terminating && !hasFinished && !p.isOutlived(ended) && !p.oracle.isOutdated(ended.pod) &&
 		!p.oracle.isResumptionHidden()
-	if isFailure && p.oracle.isOfGang(ended.pod) {
+	if isFailure && p.oracle.isOfGang(ended.pod) && p.oracle.hasRank(ended.pod) {
 		p.oracle.failureTime = p.now
 	}
 	if p.behavior.AbortsWithoutPeers && gangOf(ended.pod) == gangName && !hasFinished {
