@@ -162,7 +162,7 @@ func (o *Observed) addWorkload(
 	o.Workloads = append(o.Workloads, workload)
 	o.PodCount += len(w.Pods)
 	o.TerminatingPods += len(w.Pods) - workload.NonTerminatingPods
-	o.UncountedFailures += countUncountedFailures(w.Job, w.Pods)
+	o.UncountedFailures += countUncountedFailures(w.Job, w.excludeResumedPods(s))
 	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
 	setIf(&o.HasPods, len(w.Pods) > 0)
 	setIf(&o.HasFormerPods, w.hasFormerPods(s.LastTransitionTime))

@@ -264,7 +264,7 @@ func observeTermination(
 }
 
 // excludeResumedPods returns the pods of a workload without those that somebody has deleted since a user or a queue
-// resumed the gang. They do not terminate because of the suspension.
+// resumed the gang. They do not terminate because of the suspension, and are failures of the attempt that starts.
 func (w WorkloadEvidence) excludeResumedPods(s State) []corev1.Pod {
 	isResumed := func(pod corev1.Pod) bool {
 		podAttempt, hasAttempt := gang.PodAttempt(&pod)

@@ -64,6 +64,7 @@ func (s *simulation) hitPod(d *disruption, pod *corev1.Pod) {
 	s.noteLostRank(pod)
 	isRecorded := !isOfStatefulSet(pod) && !s.scenario.IgnoresDisruptions || s.oracle.final.Phase == lifecycle.Running
 	s.noteDisruption()
+	s.oracle.isUnrecorded = s.oracle.final.Phase == lifecycle.Suspended
 	if d.reason == "" {
 		_ = s.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // it exists
 	} else {
@@ -112,6 +113,15 @@ func (s *simulation) isUnobservedNextToLostNode() bool {
 // failed pods that its Job counts, and those may be older than the suspension.
 func (s *simulation) isUnobservedSinceSuspension() bool {
 	return len(s.leaders()) == 0 && s.oracle.final.Phase == lifecycle.Suspended
+}
+
+// forgetDisruptions records that nobody knows any more of the disruptions that no status contains. The next manager
+// finds what isUnobservedSinceSuspension describes.
+func (s *simulation) forgetDisruptions() {
+	if s.oracle.isUnrecorded && len(s.leaders()) == 0 {
+		s.oracle.failures++
+		s.oracle.isUnrecorded = false
+	}
 }
 
 func isOfStatefulSet(pod *corev1.Pod) bool {

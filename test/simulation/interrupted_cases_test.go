@@ -115,6 +115,16 @@ func interruptedSequences() []sequence {
 		},
 		want: wantedEnd{phase: lifecycle.Starting, reason: gang.ReasonMembersMissing, end: lifecycle.Starting},
 	}, {
+		name: "a pod is deleted before the start of its attempt is recorded", shape: queuedJob,
+		incidents: []Incident{
+			at(34, queueAdmits), at(36, podDeleted, 2), at(36.5, crashInPass, 0, 2), at(90, managerStarts),
+		},
+		change: func(s *Scenario) {
+			s.Behavior.AbortsWithoutPeers, s.Behavior.SIGTERMDelay = true, 8*time.Second
+			s.Late = []lateStream{late("rollcall-0/jobs", 33, 40)}
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
 		name: "a queue resumes a Job when its controller has just suspended it", shape: queuedJob,
 		incidents: []Incident{at(5, queueAdmits), at(60, queuePreempts), at(61.9, queueAdmits)},
 		change: func(s *Scenario) {

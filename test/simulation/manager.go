@@ -219,6 +219,7 @@ func (m *manager) crash() {
 	for _, w := range m.watches {
 		w.closed = true
 	}
+	m.oracle.forgetDisruptions()
 }
 
 // interrupt lets other events happen before a request of a pass arrives. It returns an error if the manager

@@ -93,6 +93,12 @@ func decisionMutants() []mutant {
 		name: "a gang is suspended before its Service selects the next attempt", sequence: "a user resumes a gang before",
 		edits: []edit{{"controller/children.go", "g.awaitsIsolation = g.isSuspendedWithPods(next)", ""}},
 	}, {
+		name: "a pod of the attempt that starts counts for the one before", sequence: "a pod is deleted before the start",
+		edits: []edit{{
+			"lifecycle/evidence.go", "countUncountedFailures(w.Job, w.excludeResumedPods(s))",
+			"countUncountedFailures(w.Job, w.Pods)",
+		}},
+	}, {
 		name: "the Service waits until a Job reports its suspension", sequence: "a queue resumes a Job when its controller",
 		edits: []edit{{
 			"controller/isolation.go", "lifecycle.Suspended && g.observed.HasPods &&",

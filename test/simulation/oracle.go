@@ -120,6 +120,8 @@ type oracle struct {
 	found      []violation
 	last       map[types.UID]string
 	final      lifecycle.Status
+	// isUnrecorded is true if a pod was disrupted since the last status, which says that the gang is suspended.
+	isUnrecorded bool
 }
 
 func newOracle(s *simulation) *oracle {
@@ -177,7 +179,7 @@ func (o *oracle) observe(before, after client.Object) {
 	}
 	o.checkStatus(previous, status, known)
 	o.checkSeconds(before, status)
-	o.final = status
+	o.final, o.isUnrecorded = status, o.isUnrecorded && status.Phase == lifecycle.Suspended
 }
 
 // observeJob records suspensions, resumptions and results of a Job. before is nil for a new Job.
