@@ -15,7 +15,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -30,8 +29,8 @@ import (
 // with nodes.
 type checkedInstallation struct {
 	*manager
-	// endpoints contain the process of the webhook.
-	endpoints *discoveryv1.EndpointSlice
+	// port is that of the process of the webhook.
+	port int32
 }
 
 // newCheckedInstallation installs Rollcall with a policy. The Deployments have simulated pods. The Service
@@ -53,7 +52,7 @@ func newCheckedInstallation(t *testing.T, c *cluster.Cluster) checkedInstallatio
 			t.Fatal(err)
 		}
 	}
-	i.endpoints = i.newEndpoints(t)
+	i.port = i.readPort(t)
 	i.createEndpoints(t)
 	i.callService(t)
 	return i
@@ -75,8 +74,8 @@ func findHostAddress(t *testing.T) string {
 	return ""
 }
 
-// newEndpoints returns endpoints with the port in the URL of the webhook configuration.
-func (i checkedInstallation) newEndpoints(t *testing.T) *discoveryv1.EndpointSlice {
+// readPort returns the port in the URL of the webhook configuration.
+func (i checkedInstallation) readPort(t *testing.T) int32 {
 	t.Helper()
 	configuration, err := i.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().
 		Get(t.Context(), installation.Release, metav1.GetOptions{})
@@ -91,23 +90,21 @@ func (i checkedInstallation) newEndpoints(t *testing.T) *discoveryv1.EndpointSli
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "rollcall-process", Labels: map[string]string{discoveryv1.LabelServiceName: installation.Release},
-		},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("webhook"), Port: ptr.To(int32(port))}},
-		Endpoints: []discoveryv1.Endpoint{{
-			Addresses: []string{findHostAddress(t)}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
-		}},
-	}
+	return int32(port)
 }
 
 // createEndpoints makes the process of the webhook the endpoint of the Service.
 func (i checkedInstallation) createEndpoints(t *testing.T) {
 	t.Helper()
-	_, err := i.Client.DiscoveryV1().EndpointSlices(installation.Namespace).
-		Create(t.Context(), i.endpoints, metav1.CreateOptions{})
+	//nolint:staticcheck // API servers of 1.33 find the webhook by it, and kube-controller-manager copies it
+	endpoints := &corev1.Endpoints{
+		ObjectMeta: metav1.ObjectMeta{Name: installation.Release},
+		Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: findHostAddress(t)}},
+			Ports:     []corev1.EndpointPort{{Name: "webhook", Port: i.port}},
+		}},
+	}
+	_, err := i.Client.CoreV1().Endpoints(installation.Namespace).Create(t.Context(), endpoints, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

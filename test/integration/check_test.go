@@ -176,11 +176,13 @@ func (i checkedInstallation) readOtherAuthority(t *testing.T) []byte {
 }
 
 func testCheckNoEndpoints(t *testing.T, i checkedInstallation) {
-	err := i.Client.DiscoveryV1().EndpointSlices(installation.Namespace).
-		Delete(t.Context(), "rollcall-process", metav1.DeleteOptions{})
+	err := i.Client.CoreV1().Endpoints(installation.Namespace).
+		Delete(t.Context(), installation.Release, metav1.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	i.Webhook.Stop(t) // otherwise an API server may continue to use its connection
+	i.Webhook.Start(t)
 	i.waitForProblems(t, nil, "error WebhookService", "error Injection", "unknown Denial")
 	i.createEndpoints(t)
 	i.waitForProblems(t, nil)

@@ -32,7 +32,8 @@ var variableParts = []struct {
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?s\b`), "0s"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "time"},
 	{regexp.MustCompile(`node-a|rollcall-test`), "node"},
-	{regexp.MustCompile(`.* Pending( .*)?\n`), ""}, // a phase that --watch can miss
+	{regexp.MustCompile(`" deleted from \S+ namespace`), `" deleted`}, // kubectl of 1.33 does not name it
+	{regexp.MustCompile(`.* Pending( .*)?\n`), ""},                    // a phase that --watch can miss
 	{regexp.MustCompile(`[ \t]+`), " "},
 	{regexp.MustCompile(` +\n`), "\n"},
 }
