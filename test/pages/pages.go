@@ -32,8 +32,7 @@ var variableParts = []struct {
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?s\b`), "0s"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "time"},
 	{regexp.MustCompile(`node-a|rollcall-test`), "node"},
-	{regexp.MustCompile(`" deleted from \S+ namespace`), `" deleted`}, // kubectl of 1.33 does not name it
-	{regexp.MustCompile(`.* Pending( .*)?\n`), ""},                    // a phase that --watch can miss
+	{regexp.MustCompile(`.* Pending( .*)?\n`), ""}, // a phase that --watch can miss
 	{regexp.MustCompile(`[ \t]+`), " "},
 	{regexp.MustCompile(` +\n`), "\n"},
 }
@@ -54,6 +53,9 @@ func normalizeOutput(text string) string {
 	return strings.Join(slices.Compact(lines), "\n")
 }
 
+// deletedNamespace matches what kubectl prints after the name of a deleted object since 1.34.
+var deletedNamespace = regexp.MustCompile(`" deleted from \S+ namespace`)
+
 // maxRepetitions is how often a user repeats kubectl get, a second apart, until it shows what controllers do.
 const maxRepetitions = 20
 
@@ -62,9 +64,14 @@ const maxRepetitions = 20
 func Follow(t *testing.T, root, page string, c *cluster.Cluster, ns, image string) int {
 	t.Helper()
 	run, save := newShell(t, root, c, ns)
+	namesNoNamespace := c.Release().Minor() < 34
 	saveFile := func(name, text string) { save(name, publicImage.ReplaceAllString(text, image)) }
 	return golden.RunPage(t, filepath.Join(root, page), saveFile, func(command, shown string) string {
-		isShown := func(out string) bool { return normalizeOutput(out) == normalizeOutput(shown) && shown != "" }
+		want := shown
+		if namesNoNamespace {
+			want = deletedNamespace.ReplaceAllString(shown, `" deleted`)
+		}
+		isShown := func(out string) bool { return normalizeOutput(out) == normalizeOutput(want) && shown != "" }
 		out, err := run(command)
 		isRepeatable := strings.HasPrefix(command, "kubectl get ") && shown != ""
 		for i := 0; isRepeatable && !isShown(out) && i < maxRepetitions; i++ {
