@@ -55,8 +55,9 @@
 // while no manager runs can seem to be a failure if its peers are on a lost node (isUnobservedNextToLostNode), or if no
 // manager has run since the gang was suspended (isUnobservedSinceSuspension). A suspension that no manager recorded can
 // seem to be a disruption.
-// A workload that comes before all members know that the gang has failed conflicts with those that do not. With
-// OnDelete, ranks run on until their user deletes them.
+// A workload that comes before all members know that the gang has failed conflicts with those that do not, and one that
+// exists when the user starts the gang again is a member of the next run. With OnDelete, ranks run on until their user
+// deletes them.
 //
 // The status of a container contains only its last exits. So a rank that succeeds in a second run hides its failure if
 // the manager changes, and programs fail in a second run only if the manager and the kubelets are never late.

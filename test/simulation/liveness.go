@@ -193,7 +193,7 @@ func (o *oracle) isAnyMember() bool {
 }
 
 // conflictsWithStranger reports whether the status names a workload that came before all members knew that the gang had
-// failed.
+// failed, or before its user started the next run.
 func (o *oracle) conflictsWithStranger() bool {
 	return o.strangers.Len() > 0 && o.final.Reason == gang.ReasonMemberConflict
 }
@@ -274,7 +274,8 @@ func (o *oracle) isUnfinishedMemberGone() bool {
 func (o *oracle) namesProblem() bool {
 	switch o.final.Reason {
 	case gang.ReasonMembersMissing, gang.ReasonMemberConflict:
-		return len(o.deleted) > 0 || o.isAnyMemberFinished() || o.isUnfinishedMemberGone()
+		isOfNewRun := o.isReplaced && o.conflictsWithStranger()
+		return isOfNewRun || len(o.deleted) > 0 || o.isAnyMemberFinished() || o.isUnfinishedMemberGone()
 	case gang.ReasonPodStuckTerminating:
 		return o.isExcused()
 	case gang.ReasonRequestRejected:
