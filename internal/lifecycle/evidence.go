@@ -120,6 +120,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		out.FirstFailure = f
 	}
 	out.CompletedRanks = m.completed.record(s, completed)
+	out.FormerFailures = m.recordFormerFailures(s, out.Snapshot)
 	if len(rankUIDs) > 0 && hasAllRanks {
 		out.StatefulSetPods = IdentifyPods(rankUIDs)
 	}

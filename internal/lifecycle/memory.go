@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
@@ -27,6 +28,9 @@ type Memory struct {
 	failureDecisionTime, staleCacheTime time.Time
 	// observedFailures is that number of the last snapshot.
 	observedFailures int32
+	// formerFailures is the number of failed pods that the Jobs of a suspended gang counted when no pod was left; nil if
+	// this process has not observed that.
+	formerFailures *int32
 	// decision is the last decision to restart or fail the gang.
 	decision failureDecision
 }
@@ -58,6 +62,18 @@ func (m *Memory) RestoreRules(g gang.Gang, uids []types.UID) gang.Gang {
 		g.RestartRules = *m.restartRules
 	}
 	return g
+}
+
+// recordFormerFailures records the number of failed pods while a gang in the phase Suspended has no pods, and returns
+// [Snapshot.FormerFailures].
+func (m *Memory) recordFormerFailures(s State, snapshot Snapshot) *int32 {
+	switch {
+	case s.Phase != Suspended:
+		m.formerFailures = nil
+	case snapshot.AllPodsTerminated && !snapshot.HasPods:
+		m.formerFailures = ptr.To(snapshot.Members.FailedPods())
+	}
+	return m.formerFailures
 }
 
 // failureDecision is a decision because of a failure. Its write may be rejected for a long time, and what it was

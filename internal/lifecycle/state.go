@@ -345,6 +345,9 @@ func (s State) nonTerminalPhase(snapshot Snapshot) Phase {
 func (s State) startAttempt(snapshot Snapshot) State {
 	s.AttemptStartTime, s.NextRestartTime = snapshot.statusTime(), time.Time{}
 	s.FailedPodsBaseline = snapshot.Members.FailedPods() + snapshot.UncountedFailures
+	if n := snapshot.FormerFailures; n != nil && snapshot.HasPods { // see excludeEarlierPods
+		s.FailedPodsBaseline = min(s.FailedPodsBaseline, *n)
+	}
 	s.StartCompleted, s.StatefulSetPods, s.JobStartTime = false, "", time.Time{}
 	return s
 }

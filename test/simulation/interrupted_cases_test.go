@@ -125,6 +125,14 @@ func interruptedSequences() []sequence {
 		},
 		want: wantedEnd{disruptions: 1},
 	}, {
+		name: "a pod is deleted and gone before the cache shows that a queue resumed its Job", shape: queuedJob,
+		incidents: []Incident{at(34, queueAdmits), at(38, podDeleted, 2)},
+		change: func(s *Scenario) {
+			s.Behavior.AbortsWithoutPeers, s.Behavior.SIGTERMDelay = true, 4*time.Second
+			s.Late = []lateStream{late("rollcall-0/jobs", 33, 60)}
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
 		name: "a queue resumes a Job when its controller has just suspended it", shape: queuedJob,
 		incidents: []Incident{at(5, queueAdmits), at(60, queuePreempts), at(61.9, queueAdmits)},
 		change: func(s *Scenario) {

@@ -43,8 +43,10 @@ type manager struct {
 	waiting    map[controller.Request]time.Time
 	limiter    workqueue.TypedRateLimiter[controller.Request]
 	// busy is true during a pass. Other events run between the requests of the pass.
-	busy    bool
-	crashed bool
+	busy bool
+	// hasPassed is true after a pass without an error: the manager has observed the gang.
+	hasPassed bool
+	crashed   bool
 	// requestsLeft is the number of requests before the manager crashes; negative for no crash.
 	requestsLeft int
 }
@@ -205,6 +207,7 @@ func (m *manager) pass(req controller.Request, due time.Time) {
 	case err != nil:
 		m.enqueue(req, m.limiter.When(req))
 	default:
+		m.hasPassed = true
 		m.limiter.Forget(req)
 		if result.RequeueAfter > 0 {
 			m.enqueue(req, result.RequeueAfter)

@@ -152,7 +152,7 @@ func (s *simulation) collectGarbage() {
 			if old, ok := before.(*batchv1.Job); ok && !isJobFinished(old) {
 				s.at(s.now.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished)*time.Second+s.delay("ttl")), func() {
 					s.record("ttl", "deletes %s", job.Name)
-					if len(s.leaders()) == 0 {
+					if !slices.ContainsFunc(s.leaders(), func(m *manager) bool { return m.hasPassed }) {
 						s.oracle.resultLost = true
 						s.oracle.disruptions++ // it seems to be a deleted member
 					}
