@@ -28,7 +28,7 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	}
 	// The deletion timestamp may have moved to the present, see hasConfirmedDeletion.
 	isEnding := allContainersTerminated(pod) || hasAttempt && isDeleting
-	if isEnding && !c.LastRestartTime.IsZero() && !pod.CreationTimestamp.After(c.LastRestartTime) {
+	if isEnding && c.precedesRestart(pod) {
 		return true
 	}
 	// While the gang restarts, the time of the restart before is not known, and the clock of a node may be ahead of
@@ -41,6 +41,14 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	}
 	// A suspension deletes active pods only, and a user can resume a Job before its label is changed.
 	return hasExitedBy(pod, c.AttemptStartTime)
+}
+
+// precedesRestart reports whether a pod was created before the last restart was decided. A StatefulSet whose containers
+// have all exited can create its next pods within the same second, so the exit decides if the times are close.
+func (c Context) precedesRestart(pod *corev1.Pod) bool {
+	created := pod.CreationTimestamp.Time
+	return created.Before(c.LastRestartTime.Add(-clockTolerance)) ||
+		!created.After(c.LastRestartTime) && hasExitedBy(pod, c.AttemptStartTime)
 }
 
 // precedesJobStart reports whether a pod was certainly created before its Job was resumed for the current attempt. The

@@ -40,6 +40,11 @@ func foundSequences() []sequence {
 		incidents: []Incident{at(60, rankSucceeds, 1)},
 		change:    func(s *Scenario) { s.Behavior.FailsWhenRunAgain, s.Behavior.AbortsWithoutPeers = true, true },
 	}, {
+		name: "a StatefulSet has its next pods within a second, and a rank succeeds and fails again", shape: oneStatefulSet,
+		incidents: []Incident{at(60, rankStalls, 2), at(180, rankSucceeds, 1)},
+		change:    func(s *Scenario) { s.Behavior.FailsWhenRunAgain = true },
+		want:      wantedEnd{restarts: 1},
+	}, {
 		name: "a pod is deleted while no manager runs, without restart rules", shape: oneJob,
 		incidents: []Incident{at(180, managerCrashes), at(200, podDeleted, 1), at(213, managerStarts)},
 		change: func(s *Scenario) {

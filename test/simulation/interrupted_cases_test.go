@@ -117,11 +117,11 @@ func interruptedSequences() []sequence {
 	}, {
 		name: "a pod is deleted before the start of its attempt is recorded", shape: queuedJob,
 		incidents: []Incident{
-			at(34, queueAdmits), at(36, podDeleted, 2), at(36.5, crashInPass, 0, 2), at(90, managerStarts),
+			at(30, managerCrashes), at(34, queueAdmits), at(36, podDeleted, 2), at(37, managerStarts),
+			at(37.001, crashInPass, 0, 2), at(90, managerStarts),
 		},
 		change: func(s *Scenario) {
 			s.Behavior.AbortsWithoutPeers, s.Behavior.SIGTERMDelay = true, 8*time.Second
-			s.Late = []lateStream{late("rollcall-0/jobs", 33, 40)}
 		},
 		want: wantedEnd{disruptions: 1},
 	}, {

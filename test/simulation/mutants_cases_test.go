@@ -349,6 +349,12 @@ func formerBuilds() []mutant {
 		name: "a pod from before a suspension counts before its Job is started", sequence: "a queue resumes a Job before",
 		edits: []edit{{"failure/earlier_attempt.go", "c.JobNotStarted || pod", "pod"}},
 	}, {
+		name: "a pod of the second of a restart is one of the attempt before", sequence: "a StatefulSet has its next pods",
+		edits: []edit{{
+			"failure/earlier_attempt.go", "!created.After(c.LastRestartTime) && hasExitedBy(pod, c.AttemptStartTime)",
+			"!created.After(c.LastRestartTime)",
+		}},
+	}, {
 		name: "a completed rank that runs again is not lost", sequence: "a drained rank completes after its Job replaced it,",
 		edits: []edit{{
 			"lifecycle/completed_ranks.go", "case !hasPod.Has(index), isReplaced[index]:", "case !hasPod.Has(index):",
