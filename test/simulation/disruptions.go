@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
@@ -74,7 +75,8 @@ func (s *simulation) hitPod(d *disruption, pod *corev1.Pod) {
 		s.oracle.disruptions++
 		d.isCounted = true
 	}
-	if !d.isExcused && (!isRecorded || s.isUnobservedNextToLostNode() || s.isUnobservedSinceSuspension()) {
+	isHidden := !isRecorded || s.isReplacementHidden(pod)
+	if !d.isExcused && (isHidden || s.isUnobservedNextToLostNode() || s.isUnobservedSinceSuspension()) {
 		s.oracle.failures++ // nothing shows that the pod was replaced, if a peer fails before all ranks are ready
 		d.isExcused = true
 	}
@@ -113,6 +115,14 @@ func (s *simulation) isUnobservedNextToLostNode() bool {
 // failed pods that its Job counts, and those may be older than the suspension.
 func (s *simulation) isUnobservedSinceSuspension() bool {
 	return len(s.leaders()) == 0 && s.oracle.final.Phase == lifecycle.Suspended
+}
+
+// isReplacementHidden reports whether a finalizer keeps another pod of a StatefulSet. After that pod has ended, nobody
+// can tell whether the StatefulSet has replaced a pod (internal/lifecycle, listRankUIDs).
+func (s *simulation) isReplacementHidden(pod *corev1.Pod) bool {
+	return isOfStatefulSet(pod) && slices.ContainsFunc(s.api.list(podKind), func(o client.Object) bool {
+		return isHeld(o) && o.GetName() != pod.Name && controllerOf(o.(*corev1.Pod)) == controllerOf(pod)
+	})
 }
 
 // forgetDisruptions records that nobody knows any more of the disruptions that no status contains. The next manager

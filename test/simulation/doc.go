@@ -47,14 +47,15 @@
 // No scenario has a policy, a preflight check, several Jobs in a queue, an elastic Job, or three members. Users delete
 // in the background only, and finalizers are on pods only.
 // The oracle excuses what Rollcall cannot prevent: pods that a user or a queue starts next to those of an earlier
-// attempt, results that disappear while no manager runs, peers that fail before Kubernetes reports a lost node, and
-// ranks that exit with code 0 on SIGTERM before anybody observes it (docs/tasks/configure-completion.md). One of
-// eight scenarios has a manager that observes everything in time (Scenario.ObservesDrains), and no such excuse. The
-// oracle also excuses disruptions that leave no trace: a StatefulSet, or a Job that ignores disruptions, replaces a
-// pod before all ranks were ready, and a member is deleted while no other member has a status. A pod that is deleted
-// while no manager runs can seem to be a failure if its peers are on a lost node (isUnobservedNextToLostNode), or if no
-// manager has run since the gang was suspended (isUnobservedSinceSuspension). A suspension that no manager recorded can
-// seem to be a disruption.
+// attempt, results that disappear before a running manager has observed them, peers that fail before Kubernetes reports
+// a lost node, and ranks that exit with code 0 on SIGTERM before anybody observes it
+// (docs/tasks/configure-completion.md). One of eight scenarios has a manager that observes everything in time
+// (Scenario.ObservesDrains), and no such excuse. The oracle also excuses disruptions that leave no trace: a
+// StatefulSet, or a Job that ignores disruptions, replaces a pod before all ranks were ready, a StatefulSet replaces a
+// pod next to an ended pod that a finalizer keeps, and a member is deleted while no other member has a status. A pod
+// that is deleted while no manager runs can seem to be a failure if its peers are on a lost node
+// (isUnobservedNextToLostNode), or if no manager has run since the gang was suspended (isUnobservedSinceSuspension). A
+// suspension that no manager recorded can seem to be a disruption.
 // A workload that comes before all members know that the gang has failed conflicts with those that do not, and one that
 // exists when the user starts the gang again is a member of the next run. With OnDelete, ranks run on until their user
 // deletes them.

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,10 +45,10 @@ type manager struct {
 	waiting    map[controller.Request]time.Time
 	limiter    workqueue.TypedRateLimiter[controller.Request]
 	// busy is true during a pass. Other events run between the requests of the pass.
-	busy bool
-	// hasPassed is true after a pass without an error: the manager has observed the gang.
-	hasPassed bool
-	crashed   bool
+	busy    bool
+	crashed bool
+	// observedResults contains the Jobs of which a pass has observed the result.
+	observedResults sets.Set[types.UID]
 	// requestsLeft is the number of requests before the manager crashes; negative for no crash.
 	requestsLeft int
 }
@@ -57,7 +59,7 @@ func newManager(s *simulation, number int, skew time.Duration) *manager {
 		world: s.world, api: s.api, admission: s.admission, oracle: s.oracle, number: number, skew: skew,
 		watches: map[kind]*watch{}, indexes: map[kind]map[string]client.IndexerFunc{},
 		waiting: map[controller.Request]time.Time{}, limiter: controller.NewRateLimiter(), requestsLeft: -1,
-		mapper: s.mapper,
+		mapper: s.mapper, observedResults: sets.Set[types.UID]{},
 	}
 	m.clock = controller.NewServerClock(m)
 	m.transport = m.clock.WrapTransport(dateTransport{m})
@@ -200,6 +202,11 @@ func (m *manager) pass(req controller.Request, due time.Time) {
 	}
 	m.busy = true
 	m.oracle.passes++
+	for _, o := range m.watches[jobKind].list() {
+		if job := o.(*batchv1.Job); hasResult(job) {
+			m.observedResults.Insert(job.UID)
+		}
+	}
 	result, err := m.reconciler.Reconcile(context.Background(), req)
 	m.busy = false
 	switch {
@@ -207,7 +214,6 @@ func (m *manager) pass(req controller.Request, due time.Time) {
 	case err != nil:
 		m.enqueue(req, m.limiter.When(req))
 	default:
-		m.hasPassed = true
 		m.limiter.Forget(req)
 		if result.RequeueAfter > 0 {
 			m.enqueue(req, result.RequeueAfter)

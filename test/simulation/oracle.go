@@ -88,7 +88,7 @@ type oracle struct {
 	successTime time.Time
 	// mayExitUnobserved is true if ranks may have exited with code 0 on SIGTERM before a manager observed it.
 	mayExitUnobserved bool
-	// resultLost is true if a completed Job was deleted while no manager ran, or before its first pass.
+	// resultLost is true if a completed Job was deleted before a manager that runs observed the result.
 	resultLost bool
 	// peersTimedOut is true if ranks failed because of a lost node. The gang may end before the node is found lost.
 	peersTimedOut bool

@@ -152,7 +152,7 @@ func (s *simulation) collectGarbage() {
 			if old, ok := before.(*batchv1.Job); ok && !isJobFinished(old) {
 				s.at(s.now.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished)*time.Second+s.delay("ttl")), func() {
 					s.record("ttl", "deletes %s", job.Name)
-					if !slices.ContainsFunc(s.leaders(), func(m *manager) bool { return m.hasPassed }) {
+					if !slices.ContainsFunc(s.leaders(), func(m *manager) bool { return m.observedResults.Has(job.UID) }) {
 						s.oracle.resultLost = true
 						s.oracle.disruptions++ // it seems to be a deleted member
 					}
@@ -167,10 +167,15 @@ func (s *simulation) collectGarbage() {
 			s.programs.ended[before.GetUID()] = s.now
 			s.after("garbage-collector", func() {
 				s.deleteDependents(before)
-				s.finishForeground(before)
+				for _, ref := range before.GetOwnerReferences() {
+					s.finishForeground(kind(ref.Kind), ref.Name)
+				}
 			})
 		} else if isForegroundDeleted(after) && !isForegroundDeleted(before) {
-			s.after("garbage-collector", func() { s.deleteDependents(after) })
+			s.after("garbage-collector", func() {
+				s.deleteDependents(after)
+				s.finishForeground(kindOf(after), after.GetName())
+			})
 		}
 		if pod, ok := after.(*corev1.Pod); ok && before == nil && !s.hasOwner(pod) {
 			s.after("garbage-collector", func() {
@@ -249,16 +254,14 @@ func isForegroundDeleted(o client.Object) bool {
 	return o != nil && slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents)
 }
 
-// finishForeground deletes the owners of a deleted pod that waited for their last pod.
-func (s *simulation) finishForeground(deleted client.Object) {
-	for _, ref := range deleted.GetOwnerReferences() {
-		owner := s.api.find(kind(ref.Kind), ref.Name)
-		isLeft := func(o client.Object) bool { return isOwnedBy(o, owner) }
-		if isForegroundDeleted(owner) && !slices.ContainsFunc(s.api.list(podKind), isLeft) {
-			released := clone(owner)
-			removeFinalizer(released, metav1.FinalizerDeleteDependents)
-			_, _ = s.api.update(released, "") // the version is current
-		}
+// finishForeground deletes an owner that is to be deleted after its pods, if it has none.
+func (s *simulation) finishForeground(k kind, name string) {
+	owner := s.api.find(k, name)
+	isLeft := func(o client.Object) bool { return isOwnedBy(o, owner) }
+	if isForegroundDeleted(owner) && !slices.ContainsFunc(s.api.list(podKind), isLeft) {
+		released := clone(owner)
+		removeFinalizer(released, metav1.FinalizerDeleteDependents)
+		_, _ = s.api.update(released, "") // the version is current
 	}
 }
 
