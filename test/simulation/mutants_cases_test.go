@@ -93,7 +93,7 @@ func decisionMutants() []mutant {
 		name: "a gang is suspended before its Service selects the next attempt", sequence: "a user resumes a gang before",
 		edits: []edit{{"controller/children.go", "g.awaitsIsolation = g.isSuspendedWithPods(next)", ""}},
 	}, {
-		name: "a pod that is gone when a gang is resumed counts for the attempt before", sequence: "a pod is deleted and gone",
+		name: "a pod that is gone when a gang is resumed counts for the attempt before", sequence: "a pod is deleted and",
 		edits: []edit{{"lifecycle/state.go", "n != nil && snapshot.HasPods", "false"}},
 	}, {
 		name: "a pod of the attempt that starts counts for the one before", sequence: "a pod is deleted before the start",
