@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -77,7 +78,7 @@ func (s *Scenario) meetStrangerAtRandom(r *rand.Rand) {
 const anyExitCode = "1-127"
 
 // endAtRandom makes the exit codes of peers non-retriable in one of eight scenarios. In one of eight, the workers fail
-// when their master has finished its work, while a manager that is never late observes both.
+// when their master has finished its work, and one kubelet, perhaps that of the master, reports it a little late.
 func (s *Scenario) endAtRandom(r *rand.Rand) {
 	if r.IntN(8) == 0 && s.NonRetriable == "" {
 		s.NonRetriable = anyExitCode
@@ -87,8 +88,11 @@ func (s *Scenario) endAtRandom(r *rand.Rand) {
 	}
 	s.Behavior.AbortsAfterMaster = true
 	s.Calm = append(s.Calm, "faults", "rollcall-0", "kubelet", "job-controller")
-	s.Incidents = append(s.Incidents, Incident{At: pickTime(r, s.Incidents[len(s.Incidents)-1].At), Kind: rankSucceeds})
+	at := pickTime(r, s.Incidents[len(s.Incidents)-1].At)
+	s.Incidents = append(s.Incidents, Incident{At: at, Kind: rankSucceeds})
 	sortIncidents(s.Incidents)
+	stream := fmt.Sprintf("kubelet/node-%d/status", r.IntN(len(s.NodeSkews)))
+	s.Late = append(s.Late, lateStream{Stream: stream, From: at, To: at + 1500*time.Millisecond})
 }
 
 // denyResizeAtRandom denies the last resize of one of six StatefulSets permanently. Then a rank fails, and its peers
