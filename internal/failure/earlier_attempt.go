@@ -46,6 +46,9 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 // precedesRestart reports whether a pod was created before the last restart was decided. A StatefulSet whose containers
 // have all exited can create its next pods within the same second, so the exit decides if the times are close.
 func (c Context) precedesRestart(pod *corev1.Pod) bool {
+	if c.LastRestartTime.IsZero() {
+		return false
+	}
 	created := pod.CreationTimestamp.Time
 	return created.Before(c.LastRestartTime.Add(-clockTolerance)) ||
 		!created.After(c.LastRestartTime) && hasExitedBy(pod, c.AttemptStartTime)
