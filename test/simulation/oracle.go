@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -105,8 +104,9 @@ type oracle struct {
 	// resizes is the number of resizes, and sizes contains the last sizes of StatefulSets that were not 0.
 	resizes int
 	sizes   map[string]int32
-	// releases is the number of times that the gang stopped avoiding a node, which starts an attempt again.
-	releases int
+	// repetitions is how often a start may be repeated for another reason: the gang stopped avoiding a node, or a rank
+	// of an earlier attempt succeeded on a lost node, and its Job counts it.
+	repetitions int
 	// startedApart is true if a user created or resumed one of several members while pods of the others ran.
 	startedApart bool
 	writes       int
@@ -175,7 +175,7 @@ func (o *oracle) observe(before, after client.Object) {
 		o.record("status", "%s avoids %s", w.Meta().Name, strings.Join(nodes, " and "))
 	}
 	if isReleased := len(status.AvoidedNodes()) < len(previous.AvoidedNodes()); isReleased {
-		o.releases++
+		o.repetitions++
 	}
 	o.checkStatus(previous, status, known)
 	o.checkSeconds(before, status)
@@ -203,14 +203,6 @@ func (o *oracle) isAnyOtherMemberActive(name string) bool {
 		w, ok := o.member(m)
 		return ok && m.name != name && !hasResult(w.Job)
 	})
-}
-
-// forgetSuccess forgets the ranks of a suspended Job that have succeeded, because all of its ranks run again.
-// A Job with all successes that it needs completes.
-func (o *oracle) forgetSuccess(job *batchv1.Job) {
-	if int32(o.succeeded[job.Name].Len()) < cmp.Or(o.scenario.SucceededCount, *job.Spec.Completions) {
-		delete(o.succeeded, job.Name)
-	}
 }
 
 // cmpObject returns the first object that is not nil.
@@ -248,7 +240,7 @@ func (o *oracle) checkCounts(after lifecycle.Status) {
 		o.violate(extraAttempt, "%d restarts after %d failures and %d disruptions: %s",
 			attempts, o.failures, disruptions, after.Message)
 	}
-	if most := o.failures + disruptions + 2*o.suspended + o.releases; int(after.Attempt) > most {
+	if most := o.failures + disruptions + 2*o.suspended + o.repetitions; int(after.Attempt) > most {
 		o.violate(repeatedStart, "attempt %d after %d incidents: %s", after.Attempt, most, after.Message)
 	}
 	if after.Restarts > o.scenario.MaxRestarts || int(after.Disruptions) > o.mostDisruptions() {
@@ -313,36 +305,6 @@ func (o *oracle) checkFailed(after lifecycle.Status) {
 	}
 }
 
-// checkSucceeded checks that the ranks of the members that decide have finished their work.
-func (o *oracle) checkSucceeded(after lifecycle.Status) {
-	if o.mayExitUnobserved {
-		return // docs/tasks/configure-completion.md
-	}
-	for _, m := range o.scenario.members() {
-		if !m.decides {
-			continue
-		}
-		if count := o.scenario.SucceededCount; count > 0 && int32(o.succeeded[m.name].Len()) >= count {
-			continue
-		}
-		for index := range o.sizeOf(m) {
-			if !o.succeeded[m.name].Has(index) {
-				o.violate(succeededTooEarly, "rank %d of %s has not finished: %s", index, m.name, after.Message)
-				return
-			}
-		}
-	}
-}
-
-// recordSuccess records that a rank has finished its work.
-func (o *oracle) recordSuccess(p *process) {
-	name := p.pod.OwnerReferences[0].Name
-	if o.succeeded[name] == nil {
-		o.succeeded[name] = sets.Set[int32]{}
-	}
-	o.succeeded[name].Insert(gang.PodIndex(p.pod))
-}
-
 // checkStart checks that a starting rank finds no earlier attempt.
 func (o *oracle) checkStart(started *process, live []*process) {
 	if !o.isOfGang(started.pod) {
@@ -392,7 +354,7 @@ func (o *oracle) countWrite(kind) {
 		return
 	}
 	o.writes++
-	attempts := 1 + o.failures + o.disruptions + o.parted + o.suspended + o.leaders + o.resizes + o.releases
+	attempts := 1 + o.failures + o.disruptions + o.parted + o.suspended + o.leaders + o.resizes + o.repetitions
 	if budget := 30 + 14*len(o.scenario.members())*attempts; o.writes > budget {
 		o.violate(tooManyWrites, "%d writes, budget %d", o.writes, budget)
 	}

@@ -1,0 +1,53 @@
+package simulation
+
+import (
+	"cmp"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+// recordSuccess records that a rank has finished its work. A rank of an earlier attempt has to do it again.
+func (o *oracle) recordSuccess(p *process) {
+	if attempt, ok := gang.PodAttempt(p.pod); ok && attempt < o.final.Attempt {
+		o.repetitions++
+		return
+	}
+	name := p.pod.OwnerReferences[0].Name
+	if o.succeeded[name] == nil {
+		o.succeeded[name] = sets.Set[int32]{}
+	}
+	o.succeeded[name].Insert(gang.PodIndex(p.pod))
+}
+
+// forgetSuccess forgets the ranks of a suspended Job that have succeeded, because all of its ranks run again.
+// A Job with all successes that it needs completes.
+func (o *oracle) forgetSuccess(job *batchv1.Job) {
+	if int32(o.succeeded[job.Name].Len()) < cmp.Or(o.scenario.SucceededCount, *job.Spec.Completions) {
+		delete(o.succeeded, job.Name)
+	}
+}
+
+// checkSucceeded checks that the ranks of the members that decide have finished their work.
+func (o *oracle) checkSucceeded(after lifecycle.Status) {
+	if o.mayExitUnobserved {
+		return // docs/tasks/configure-completion.md
+	}
+	for _, m := range o.scenario.members() {
+		if !m.decides {
+			continue
+		}
+		if count := o.scenario.SucceededCount; count > 0 && int32(o.succeeded[m.name].Len()) >= count {
+			continue
+		}
+		for index := range o.sizeOf(m) {
+			if !o.succeeded[m.name].Has(index) {
+				o.violate(succeededTooEarly, "rank %d of %s has not finished: %s", index, m.name, after.Message)
+				return
+			}
+		}
+	}
+}
