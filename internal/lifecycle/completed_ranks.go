@@ -154,13 +154,9 @@ func (w WorkloadEvidence) findCompletedRanks(
 }
 
 // findSucceededRanks returns the ranks of a StatefulSet that succeeded in the current attempt. The kubelet runs their
-// containers again, so only the memory shows later that such a rank had succeeded, until a new pod replaces its pod. A
-// program that exits with code 0 because a liveness probe failed has not succeeded for good.
+// containers again, so only the memory shows later that such a rank had succeeded, until a new pod replaces its pod.
 func (w WorkloadEvidence) findSucceededRanks(c failure.Context, known sets.Set[int32]) []int32 {
 	var out []int32
-	if slices.ContainsFunc(w.Template().Spec.Containers, func(c corev1.Container) bool { return c.LivenessProbe != nil }) {
-		return nil
-	}
 	for i := range w.Pods {
 		pod, rank := &w.Pods[i], w.Gang.RankOffset+gang.PodIndex(&w.Pods[i])
 		isNew := c.HasSucceeded(pod) && pod.DeletionTimestamp == nil && c.List(w.Pods[i:i+1], 0) == nil

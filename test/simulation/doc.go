@@ -24,8 +24,9 @@
 //
 // # Properties
 //
-// The oracle (oracle.go, liveness.go, seconds.go) knows what really happened and what the documentation says. It knows
-// nothing about the code of Rollcall. The constants of type property are the complete list.
+// The oracle (oracle.go, success.go, liveness.go, seconds.go, names.go, strangers.go) knows what really happened and
+// what the documentation says. It knows nothing about the code of Rollcall. The constants of type property are the
+// complete list.
 //
 // # How to run it
 //
@@ -44,22 +45,23 @@
 //
 // The stand-ins follow Kubernetes 1.37. Kubelets, Kueue and races between two writers are not compared with a cluster.
 // The real Job controller can count a pod twice that is gone while its cache is late. The stand-in does not.
-// No scenario has a policy, a preflight check, several Jobs in a queue, an elastic Job, or three members. Users delete
-// in the background only, and finalizers are on pods only.
+// No scenario has a policy, a preflight check, a liveness probe, several Jobs in a queue, an elastic Job, or three
+// members. Users delete in the background only, and finalizers are on pods only.
 // The oracle excuses what Rollcall cannot prevent: pods that a user or a queue starts next to those of an earlier
-// attempt, results that disappear before a running manager has observed them, peers that fail before Kubernetes reports
-// a lost node, and ranks that exit with code 0 on SIGTERM before anybody observes it
-// (docs/tasks/configure-completion.md). One of eight scenarios has a manager that observes everything in time
-// (Scenario.ObservesDrains), and no such excuse. The oracle also excuses disruptions that leave no trace: a
-// StatefulSet, or a Job that ignores disruptions, replaces a pod before all ranks were ready, a StatefulSet replaces a
-// pod next to an ended pod that a finalizer keeps, and a member is deleted while no other member has a status. A pod
-// that is deleted while no manager runs can seem to be a failure if its peers are on a lost node
-// (isUnobservedNextToLostNode), or if no manager has run since the gang was suspended (isUnobservedSinceSuspension). A
-// suspension that no manager recorded can seem to be a disruption.
+// attempt, results that disappear before a running manager has observed them, peers that fail before Kubernetes
+// reports a lost node or a kubelet reports that it terminates a rank, failures next to a deadline of the Job, and
+// ranks that exit with code 0 on SIGTERM before anybody observes it (docs/tasks/configure-completion.md). About one
+// of eleven scenarios has a manager that observes everything in time (Scenario.ObservesDrains), and no such excuse.
+// The oracle also excuses disruptions that leave no trace: a StatefulSet, or a Job that ignores disruptions, replaces
+// a pod before all ranks were ready, a StatefulSet replaces a pod next to an ended pod that a finalizer keeps, and a
+// member is deleted while no other member has a status. A pod that is deleted while no manager runs can seem to be a
+// failure if its peers are on a lost node (isUnobservedNextToLostNode), or if no manager has run since the gang was
+// suspended (isUnobservedSinceSuspension). A suspension that no manager recorded can seem to be a disruption.
 // A workload that comes before all members know that the gang has failed conflicts with those that do not, and one that
 // exists when the user starts the gang again is a member of the next run. With OnDelete, ranks run on until their user
 // deletes them.
 //
 // The status of a container contains only its last exits. So a rank that succeeds in a second run hides its failure if
-// the manager changes, and programs fail in a second run only if the manager and the kubelets are never late.
+// the manager changes. In gangs with a StatefulSet, programs fail in a second run only if the manager and the kubelets
+// are never late.
 package simulation

@@ -23,7 +23,7 @@ import (
 // property is the name of a rule that no sequence of events may violate.
 type property string
 
-// The properties. oracle.go and liveness.go check them.
+// The properties. doc.go names the files that check them.
 const (
 	// failedTooEarly: a gang is never Failed while a restart is left and nothing non-retriable happened.
 	failedTooEarly property = "failed with restarts left"
