@@ -38,6 +38,9 @@ func (r *Reconciler) ensureChildren(ctx context.Context, g *observedGang, next l
 	}
 	groupErr := errors.Join(r.ensurePodGroup(ctx, g, next), r.ensureHostOrder(ctx, g, next))
 	service, err := r.ensureService(ctx, g, *first, next)
+	if err != nil && !errors.Is(err, errServiceConflict) { // Rollcall changes no Service of a user
+		g.awaitsIsolation = g.isSuspendedWithPods(next)
+	}
 	if err != nil || first.Children.KeyPairSecret == "" {
 		return errors.Join(groupErr, err)
 	}
@@ -76,6 +79,9 @@ func (r *Reconciler) ensureService(
 		return nil, err
 	}
 	if have == nil {
+		if err := r.isolateAttempt(ctx, g, want, want, next); err != nil {
+			return nil, err
+		}
 		if have, err = r.createService(ctx, want); err != nil || have == want {
 			return have, err
 		}
@@ -92,7 +98,6 @@ func (r *Reconciler) ensureService(
 		return nil, err
 	}
 	if err := r.updateService(ctx, have, want); err != nil {
-		g.awaitsIsolation = g.isSuspendedWithPods(next)
 		return nil, err
 	}
 	r.recordIsolation(g, have, next)

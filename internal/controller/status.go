@@ -179,6 +179,8 @@ func isSameStatus(last, next lifecycle.Status) bool {
 		last.StatefulSetPods == next.StatefulSetPods &&
 		last.CompletedRanks == next.CompletedRanks &&
 		last.JobStartTime.Equal(next.JobStartTime) &&
+		last.ReadyTime.Equal(next.ReadyTime) && last.JobRanks == next.JobRanks &&
+		last.FailedPodsBaseline == next.FailedPodsBaseline &&
 		maps.EqualFunc(last.CompletedMembers, next.CompletedMembers, time.Time.Equal) &&
 		reflect.DeepEqual(last.RestartRules, next.RestartRules) &&
 		last.FirstFailure.Equal(next.FirstFailure)

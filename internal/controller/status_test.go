@@ -63,6 +63,20 @@ func TestIsSameStatus(t *testing.T) {
 			last: running,
 			next: newStatus(lifecycle.Running, gang.ReasonGangRunning, withRestarts(1)),
 		},
+		"failed pods of an earlier attempt are counted late": {
+			last: running,
+			next: newStatus(lifecycle.Running, gang.ReasonGangRunning,
+				func(s *lifecycle.Status) { s.FailedPodsBaseline = 1 }),
+		},
+		"Job of a running gang is resized": {
+			last: running,
+			next: newStatus(lifecycle.Running, gang.ReasonGangRunning, func(s *lifecycle.Status) { s.JobRanks = 3 }),
+		},
+		"Job of a running gang is started again": {
+			last: running,
+			next: newStatus(lifecycle.Running, gang.ReasonGangRunning,
+				func(s *lifecycle.Status) { s.ReadyTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }),
+		},
 		"member is resumed": {
 			last: newStatus(lifecycle.Running, gang.ReasonGangRunning, withSuspendedByRollcall),
 			next: running,

@@ -17,6 +17,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/attempt"
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/roster"
 	"rollcall.training/internal/roster/cluster"
@@ -364,7 +365,7 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 // unreachable node and is excluded from the Service of the gang. The controller changes the Service.
 func (d Detacher) requireTermination(ctx context.Context, w gang.Workload, pod *corev1.Pod) error {
 	switch {
-	case lifecycle.IsPodTerminal(pod) || lifecycle.IsDeletionConfirmed(pod):
+	case lifecycle.IsPodTerminal(pod) || failure.IsDeletionConfirmed(pod):
 		return nil
 	case !lifecycle.IsTerminationOverdue(pod, d.Clock.Now()):
 		return waitError{"pod " + pod.Name + " of the last attempt is terminating"}

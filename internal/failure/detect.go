@@ -21,8 +21,8 @@ type Context struct {
 	TemplateAttempt int32
 	// LastRestartTime is when the last restart was decided; zero if there was none.
 	LastRestartTime time.Time
-	// AttemptStartTime is when the ranks of the current attempt were resumed. The two times identify
-	// the attempt of pods without the label rollcall.training/attempt.
+	// AttemptStartTime is when the ranks of the current attempt were resumed. The two times help to identify
+	// the attempt of a pod.
 	AttemptStartTime time.Time
 	// ResumeTime is when the last member was resumed for the current attempt, at most AttemptStartTime. A manager may
 	// observe that late. Before, containers may exit because other members are suspended.
@@ -138,7 +138,7 @@ func (c Context) HasSucceeded(pod *corev1.Pod) bool { return c.classifyPod(pod) 
 //  2. The request sets the deletion timestamp, which is the time of the request plus the grace
 //     period.
 //  3. The containers receive SIGTERM and exit.
-//  4. The kubelet confirms the deletion; see hasConfirmedDeletion. The confirmation moves the
+//  4. The kubelet confirms the deletion; see IsDeletionConfirmed. The confirmation moves the
 //     deletion timestamp to the present, so the time of the request is lost.
 //
 // After step 4, the decision is known only if the pod has the condition. Otherwise the exit seems
@@ -280,7 +280,7 @@ func (c Context) attributePreviousExit(pod *corev1.Pod, f *Failure) *Failure {
 		return nil // the pod ran on while another member was suspended
 	case !c.TerminationStartTime.IsZero():
 		return f.markMaybeTerminated(f.Time.After(c.TerminationStartTime))
-	case pod.DeletionTimestamp != nil && c.Terminating && !f.Time.Before(deletionRequestTime(pod)):
+	case pod.DeletionTimestamp != nil && c.Terminating && !f.Time.Before(DeletionRequestTime(pod)):
 		return nil
 	default:
 		return f
@@ -304,13 +304,13 @@ func (f Failure) markMaybeTerminated(maybeTerminated bool) *Failure {
 
 // isCausedByDeletion reports whether the deletion of a pod caused the failure of its container.
 func (c Context) isCausedByDeletion(pod *corev1.Pod, f *Failure) bool {
-	requested := deletionRequestTime(pod)
+	requested := DeletionRequestTime(pod)
 	switch {
 	case f.Time.After(requested):
 		return true
 	case f.isExternallyCaused():
 		// The deletion timestamp has moved, so only the decision of Rollcall can be compared.
-		return hasConfirmedDeletion(pod) && !c.TerminationStartTime.IsZero() && f.Time.After(c.TerminationStartTime)
+		return IsDeletionConfirmed(pod) && !c.TerminationStartTime.IsZero() && f.Time.After(c.TerminationStartTime)
 	case c.TerminationStartTime.IsZero() && c.Terminating:
 		return f.Time.Equal(requested)
 	case c.TerminationStartTime.IsZero():
@@ -332,8 +332,8 @@ func (c Context) mayFollowTermination(pod *corev1.Pod, f *Failure) bool {
 	case pod.DeletionTimestamp == nil:
 		return false
 	}
-	return f.Time.Equal(deletionRequestTime(pod)) ||
-		hasConfirmedDeletion(pod) && !f.Time.Before(c.TerminationStartTime.Add(-clockTolerance))
+	return f.Time.Equal(DeletionRequestTime(pod)) ||
+		IsDeletionConfirmed(pod) && !f.Time.Before(c.TerminationStartTime.Add(-clockTolerance))
 }
 
 // containerFailures returns the earliest failures of the named containers, or of all containers if

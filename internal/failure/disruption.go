@@ -58,16 +58,16 @@ func IsDisrupted(pod *corev1.Pod) bool {
 // terminationDecisionTime returns when the deletion of a pod was decided. A disruption is decided
 // before the deletion is requested.
 func terminationDecisionTime(pod *corev1.Pod) time.Time {
-	requested := deletionRequestTime(pod)
+	requested := DeletionRequestTime(pod)
 	if _, decided := findDisruption(pod); !decided.IsZero() && decided.Before(requested) {
 		return decided
 	}
 	return requested
 }
 
-// deletionRequestTime returns when the deletion of a pod was requested. The pod must have a deletion
+// DeletionRequestTime returns when the deletion of a pod was requested. The pod must have a deletion
 // timestamp, which is the end of the grace period.
-func deletionRequestTime(pod *corev1.Pod) time.Time {
+func DeletionRequestTime(pod *corev1.Pod) time.Time {
 	return pod.DeletionTimestamp.Add(-gracePeriod(pod))
 }
 
@@ -76,8 +76,10 @@ func gracePeriod(pod *corev1.Pod) time.Duration {
 	return time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
 }
 
-// hasConfirmedDeletion reports whether the grace period of a pod that is being deleted is 0. From
-// Kubernetes 1.37, the kubelet confirms the termination of a pod by a deletion with that grace
-// period, and the API server moves the deletion timestamp to the present
-// (apiserver, pkg/registry/rest/delete.go). A forced deletion has the same effect.
-func hasConfirmedDeletion(pod *corev1.Pod) bool { return gracePeriod(pod) == 0 }
+// IsDeletionConfirmed reports whether a pod that is being deleted has no containers any more, so that
+// only finalizers keep the object. The grace period is then 0: the kubelet confirmed the termination, the
+// pod had no node, or somebody forced the deletion. From Kubernetes 1.37, the API server then moves the deletion
+// timestamp to the present (apiserver, pkg/registry/rest/delete.go).
+func IsDeletionConfirmed(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && gracePeriod(pod) == 0
+}

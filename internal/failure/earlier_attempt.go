@@ -23,12 +23,12 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	if hasAttempt && attempt >= c.Attempt {
 		return false
 	}
-	if isDeleting && !deletionRequestTime(pod).After(c.AttemptStartTime) {
+	if isDeleting && !DeletionRequestTime(pod).After(c.AttemptStartTime) {
 		return true
 	}
-	// The deletion timestamp may have moved to the present, see hasConfirmedDeletion.
+	// The deletion timestamp may have moved to the present, see IsDeletionConfirmed.
 	isEnding := allContainersTerminated(pod) || hasAttempt && isDeleting
-	if isEnding && c.precedesRestart(pod) {
+	if isEnding && pod.CreationTimestamp.Time.Before(c.LastRestartTime.Add(-restartTimeTolerance)) {
 		return true
 	}
 	// While the gang restarts, the time of the restart before is not known, and the clock of a node may be ahead of
@@ -43,18 +43,12 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	return hasExitedBy(pod, c.AttemptStartTime)
 }
 
-// precedesRestart reports whether a pod was created before the last restart was decided. A StatefulSet whose containers
-// have all exited can create its next pods within the same second, so the exit decides if the times are close.
-func (c Context) precedesRestart(pod *corev1.Pod) bool {
-	if c.LastRestartTime.IsZero() {
-		return false
-	}
-	created := pod.CreationTimestamp.Time
-	return created.Before(c.LastRestartTime.Add(-clockTolerance)) ||
-		!created.After(c.LastRestartTime) && hasExitedBy(pod, c.AttemptStartTime)
-}
+// restartTimeTolerance is how long before a restart a pod must have been created to belong to an earlier attempt
+// whenever it exits. A StatefulSet whose containers have all exited can create its next pods within the second of the
+// restart, and the clock of the manager may be two seconds ahead.
+const restartTimeTolerance = 3 * time.Second
 
-// precedesJobStart reports whether a pod was certainly created before its Job was resumed for the current attempt. The
+// precedesJobStart reports whether a pod was created before its Job was resumed for the current attempt. The
 // two times are from the clocks of the API server and of the Job controller, and have the precision of a second.
 func (c Context) precedesJobStart(pod *corev1.Pod) bool {
 	return c.JobNotStarted || pod.CreationTimestamp.Time.Before(c.JobStartTime.Add(-clockTolerance))

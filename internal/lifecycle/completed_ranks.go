@@ -337,5 +337,5 @@ func succeededIndexes(w gang.Workload, pods []corev1.Pod, attempt int32) sets.Se
 // terminate. A rank that somebody deletes or evicts, and that exits with code 0, has not finished its work.
 func hasFinishedWork(pod *corev1.Pod, attempt int32) bool {
 	return failure.RankSucceeded(pod, nil) && pod.DeletionTimestamp == nil && !failure.IsDisrupted(pod) &&
-		!isOfEarlierAttempt(pod, attempt)
+		!hasEarlierAttemptLabel(pod, attempt)
 }

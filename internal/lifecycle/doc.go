@@ -32,7 +32,8 @@
 //  9. the end of the start timeout ([failure.ReasonStartTimeout])
 //  10. nodes that were held for the schedule timeout, while other ranks had none ([failure.ReasonScheduleTimeout])
 //
-// A gang that is suspended or that is about to finish has no failures.
+// A gang that is suspended or that is about to finish has no failures. If some of its members ran on meanwhile, it
+// restarts when all are resumed ([failure.ReasonMemberSuspended]).
 //
 // An attempt that did not start with all ranks starts again for the same incident, and uses up nothing: a rank was
 // lost before all ranks of a later attempt were ready, or a Job with a completed rank was suspended and resumed while

@@ -116,11 +116,11 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	orphans := observeTermination(0, e.Orphans, e.Now, e.IgnoresOverduePods, e.IgnoresOverduePods)
 	out.AllPodsTerminated = out.AllPodsTerminated && orphans.allTerminated
 	out.NextCheckTime = earliestTime(out.NextCheckTime, orphans.nextTimeout)
-	if f := m.decision.undoneDisruption(s); f != nil {
+	if f := m.decision.unwrittenDisruption(s); f != nil {
 		out.FirstFailure = f
 	}
 	out.CompletedRanks = m.completed.record(s, completed)
-	out.FormerFailures = m.recordFormerFailures(s, out.Snapshot)
+	out.FailedPodsBeforeResume = m.recordFailedPodsBeforeResume(s, out.Snapshot)
 	if len(rankUIDs) > 0 && hasAllRanks {
 		out.StatefulSetPods = IdentifyPods(rankUIDs)
 	}
@@ -163,7 +163,7 @@ func (o *Observed) addWorkload(
 	o.Workloads = append(o.Workloads, workload)
 	o.PodCount += len(w.Pods)
 	o.TerminatingPods += len(w.Pods) - workload.NonTerminatingPods
-	o.UncountedFailures += countUncountedFailures(w.Job, w.excludeResumedPods(s))
+	o.UncountedFailures += countUncountedFailures(w.Job, w.excludeNextAttempt(s))
 	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
 	setIf(&o.HasPods, len(w.Pods) > 0)
 	setIf(&o.HasFormerPods, w.hasFormerPods(s.LastTransitionTime))
@@ -196,7 +196,7 @@ func (o *Observed) addReadiness(e Evidence, w WorkloadEvidence, c failure.Contex
 
 // addTermination adds the pods of a workload that terminate.
 func (o *Observed) addTermination(s State, e Evidence, w WorkloadEvidence) {
-	termination := observeTermination(Observe(w.Workload).TerminatingPods, w.excludeResumedPods(s), e.Now,
+	termination := observeTermination(Observe(w.Workload).TerminatingPods, w.excludeNextAttempt(s), e.Now,
 		e.IgnoresOverduePods || !w.IsSuspended(), // new pods exist already if somebody else resumed the member
 		e.IgnoresOverduePods && w.IsSuspended())
 	o.AllPodsTerminated = o.AllPodsTerminated && termination.allTerminated

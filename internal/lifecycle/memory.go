@@ -28,9 +28,9 @@ type Memory struct {
 	failureDecisionTime, staleCacheTime time.Time
 	// observedFailures is that number of the last snapshot.
 	observedFailures int32
-	// formerFailures is the number of failed pods that the Jobs of a suspended gang counted when no pod was left; nil if
-	// this process has not observed that.
-	formerFailures *int32
+	// failedPodsBeforeResume is the number of failed pods that the Jobs of a suspended gang counted last when no pod of
+	// its attempt was left; nil if this process has not observed that.
+	failedPodsBeforeResume *int32
 	// decision is the last decision to restart or fail the gang.
 	decision failureDecision
 }
@@ -64,16 +64,17 @@ func (m *Memory) RestoreRules(g gang.Gang, uids []types.UID) gang.Gang {
 	return g
 }
 
-// recordFormerFailures records the number of failed pods while a gang in the phase Suspended has no pods, and returns
-// [Snapshot.FormerFailures].
-func (m *Memory) recordFormerFailures(s State, snapshot Snapshot) *int32 {
+// recordFailedPodsBeforeResume records the number of failed pods while a gang in the phase Suspended has no pods, and
+// until all of its members are resumed. It returns [Snapshot.FailedPodsBeforeResume].
+func (m *Memory) recordFailedPodsBeforeResume(s State, snapshot Snapshot) *int32 {
 	switch {
 	case s.Phase != Suspended:
-		m.formerFailures = nil
-	case snapshot.AllPodsTerminated && !snapshot.HasPods:
-		m.formerFailures = ptr.To(snapshot.Members.FailedPods())
+		m.failedPodsBeforeResume = nil
+	case snapshot.AllPodsTerminated && !snapshot.HasPods,
+		m.failedPodsBeforeResume != nil && snapshot.Members.anySuspendedExternally():
+		m.failedPodsBeforeResume = ptr.To(snapshot.Members.FailedPods())
 	}
-	return m.formerFailures
+	return m.failedPodsBeforeResume
 }
 
 // failureDecision is a decision because of a failure. Its write may be rejected for a long time, and what it was
@@ -93,9 +94,9 @@ func (m *Memory) RecordDecision(last, next State) {
 	}
 }
 
-// undoneDisruption returns the disruption or the eviction for which the gang was to restart or fail in a state, and
+// unwrittenDisruption returns the disruption or the eviction for which the gang was to restart or fail in a state, and
 // whose write was rejected; nil if there is none. A StatefulSet replaces an evicted pod, so nothing shows it any more.
-func (d failureDecision) undoneDisruption(s State) *failure.Failure {
+func (d failureDecision) unwrittenDisruption(s State) *failure.Failure {
 	isSameAttempt := d.attempt == s.Attempt && d.attemptStartTime.Equal(s.AttemptStartTime)
 	if !isSameAttempt || !s.Phase.Active() || !d.firstFailure.IsDisruption() && !d.firstFailure.IsEviction() {
 		return nil

@@ -4,12 +4,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/testing/podtest"
 )
 
-// TestUndoneDisruption checks that a disruption is kept until its restart is written, and not longer.
-func TestUndoneDisruption(t *testing.T) {
+// TestUnwrittenDisruption checks that a disruption is kept until its restart is written, and not longer.
+func TestUnwrittenDisruption(t *testing.T) {
 	disruption := &failure.Failure{Rank: 0, Pod: "train-0", Reason: failure.ReasonPodDeleted, Time: podtest.At(5)}
 	running := State{
 		Phase: Running, Bookkeeping: Bookkeeping{Attempt: 1, AttemptStartTime: podtest.At(0)},
@@ -41,10 +44,50 @@ func TestUndoneDisruption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var m Memory
 			m.RecordDecision(running, c.decided)
-			if got := m.decision.undoneDisruption(c.state); got != c.want {
+			if got := m.decision.unwrittenDisruption(c.state); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// TestRecordFailedPodsBeforeResume checks that the failed pods of a suspended gang are recorded until its last member
+// is resumed. Later failures are of the attempt that starts.
+func TestRecordFailedPodsBeforeResume(t *testing.T) {
+	var m Memory
+	suspended := MemberState{Exists: true, MinReady: 1, Observed: Observation{Size: 1, Suspended: true}}
+	running := MemberState{Exists: true, MinReady: 1, Observed: Observation{Size: 1, FailedPods: 1}}
+	for _, c := range []struct {
+		name     string
+		phase    Phase
+		snapshot Snapshot
+		want     *int32
+	}{
+		{
+			name: "pods terminate", phase: Suspended,
+			snapshot: Snapshot{HasPods: true, Members: Members{suspended, suspended}},
+		},
+		{
+			name: "no pod is left", phase: Suspended,
+			snapshot: Snapshot{AllPodsTerminated: true, Members: Members{suspended, suspended}}, want: ptr.To[int32](0),
+		},
+		{
+			name: "one member runs", phase: Suspended,
+			snapshot: Snapshot{HasPods: true, Members: Members{running, suspended}}, want: ptr.To[int32](1),
+		},
+		{
+			name: "all members run", phase: Suspended,
+			snapshot: Snapshot{HasPods: true, Members: Members{running, running}}, want: ptr.To[int32](1),
+		},
+		{
+			name: "the attempt starts", phase: Pending,
+			snapshot: Snapshot{HasPods: true, Members: Members{running, running}},
+		},
+	} {
+		got := m.recordFailedPodsBeforeResume(State{Phase: c.phase}, c.snapshot)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
 	}
 }
 

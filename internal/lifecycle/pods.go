@@ -25,15 +25,6 @@ func IsPodTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// IsDeletionConfirmed reports whether a pod that is being deleted has no containers any more, so that
-// only finalizers keep the object. The grace period is then 0: the kubelet confirmed the termination, the
-// pod had no node, or somebody forced the deletion. With backoffLimitPerIndex, the Job controller keeps
-// its finalizer until the next attempt replaces the pod (kubernetes pkg/controller/job,
-// canRemoveFinalizer), so the next attempt must not wait for the pod.
-func IsDeletionConfirmed(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 0) == 0
-}
-
 // IsTerminationOverdue reports whether a pod is being deleted and exceeded its termination deadline.
 func IsTerminationOverdue(pod *corev1.Pod, now time.Time) bool {
 	return pod.DeletionTimestamp != nil && !now.Before(TerminationDeadline(pod))
@@ -61,8 +52,8 @@ func HasUncountedSuccess(job *batchv1.Job, pods []corev1.Pod) bool {
 	})
 }
 
-// isOfEarlierAttempt reports whether a pod was created before an attempt; false without the label.
-func isOfEarlierAttempt(pod *corev1.Pod, attempt int32) bool {
+// hasEarlierAttemptLabel reports whether a pod was created before an attempt; false without the label.
+func hasEarlierAttemptLabel(pod *corev1.Pod, attempt int32) bool {
 	podAttempt, hasAttempt := gang.PodAttempt(pod)
 	return hasAttempt && podAttempt < attempt
 }
@@ -241,7 +232,9 @@ func observeTermination(
 		pod := &pods[i]
 		switch {
 		case IsPodTerminal(pod):
-		case IsDeletionConfirmed(pod), ignoresLost && pod.DeletionTimestamp != nil && failure.IsOnLostNode(pod):
+		// With backoffLimitPerIndex, the Job controller keeps its finalizer until the next attempt replaces the pod
+		// (kubernetes pkg/controller/job, canRemoveFinalizer).
+		case failure.IsDeletionConfirmed(pod), ignoresLost && pod.DeletionTimestamp != nil && failure.IsOnLostNode(pod):
 			ignoredPods++
 		case IsTerminationOverdue(pod, now):
 			if ignoresOverdue {
@@ -263,17 +256,28 @@ func observeTermination(
 	return out
 }
 
-// excludeResumedPods returns the pods of a workload without those that somebody has deleted since a user or a queue
-// resumed the gang. They do not terminate because of the suspension, and are failures of the attempt that starts.
-func (w WorkloadEvidence) excludeResumedPods(s State) []corev1.Pod {
-	isResumed := func(pod corev1.Pod) bool {
+// excludeNextAttempt returns the pods of a workload without those of the attempt that starts because a user or a queue
+// resumed the gang. If such a pod is being deleted, it is a failure, unless its Job was suspended once more before all
+// members were resumed.
+func (w WorkloadEvidence) excludeNextAttempt(s State) []corev1.Pod {
+	isOfNext := func(pod corev1.Pod) bool {
 		podAttempt, hasAttempt := gang.PodAttempt(&pod)
-		return hasAttempt && podAttempt >= s.Attempt
+		return hasAttempt && podAttempt >= s.Attempt && !w.precedesStart(&pod)
 	}
-	if s.Phase != Suspended || w.IsSuspended() || !slices.ContainsFunc(w.Pods, isResumed) {
+	if s.Phase != Suspended || w.IsSuspended() || !slices.ContainsFunc(w.Pods, isOfNext) {
 		return w.Pods
 	}
-	return slices.DeleteFunc(slices.Clone(w.Pods), isResumed)
+	return slices.DeleteFunc(slices.Clone(w.Pods), isOfNext)
+}
+
+// precedesStart reports whether the deletion of a pod was requested before its Job was started last, or the Job is not
+// started.
+func (w WorkloadEvidence) precedesStart(pod *corev1.Pod) bool {
+	if w.Job == nil || pod.DeletionTimestamp == nil {
+		return false
+	}
+	start := w.Job.Status.StartTime
+	return start == nil || failure.DeletionRequestTime(pod).Before(start.Time)
 }
 
 // StuckPodGracePeriod is how long after its grace period a terminating pod is reported. The kubelet
@@ -294,7 +298,7 @@ func (w WorkloadEvidence) findStuckPod(phase Phase, now time.Time) (stuck *corev
 		if pod.DeletionTimestamp == nil || hasEnded || pod.Spec.NodeName == "" {
 			return
 		}
-		if IsDeletionConfirmed(pod) && !w.waitsForPodDeletion() {
+		if failure.IsDeletionConfirmed(pod) && !w.waitsForPodDeletion() {
 			return // nobody waits for the pod
 		}
 		if due := pod.DeletionTimestamp.Add(StuckPodGracePeriod); due.After(now) && !failure.IsOnLostNode(pod) {

@@ -29,9 +29,9 @@ type Snapshot struct {
 	// status.uncountedTerminatedPods of a Job already: the Job controller has observed them.
 	// UncountedFailures contains the pods that the Job controller has not observed.
 	UncountedFailures int32
-	// FormerFailures is the number of failed pods that the Jobs counted before somebody resumed a suspended gang; nil if
-	// it is not known. The Jobs can count more by the pass that observes the resumption.
-	FormerFailures *int32
+	// FailedPodsBeforeResume is the number of failed pods that the Jobs counted before somebody resumed a suspended
+	// gang; nil if it is not known. The Jobs can count more by the pass that observes the resumption.
+	FailedPodsBeforeResume *int32
 	// OriginalPods is the number of pods of Jobs that run since before all ranks of the attempt were ready. JobRanks is
 	// the number of ranks of Jobs.
 	OriginalPods, JobRanks int32

@@ -82,8 +82,8 @@ type Bookkeeping struct {
 	// JobStartTime is the latest start time of the Jobs when all ranks were ready; see [Observation.StartTime].
 	// Zero if the ranks of the attempt were not all ready yet.
 	JobStartTime time.Time `json:"jobStartTime,omitzero"`
-	// FailedPodsBaseline is the number of failed pods that the workloads counted at the start of the
-	// current attempt. A higher count is a failure, whether a pod was observed or not.
+	// FailedPodsBaseline is the number of failed pods that the workloads count and that are not of the current
+	// attempt. A higher count is a failure, whether a pod was observed or not.
 	FailedPodsBaseline int32 `json:"failedPodsBaseline,omitempty"`
 	// StatefulSetPods identifies the pods of all StatefulSets while the gang runs; see
 	// [Snapshot.StatefulSetPods]. It is empty if the gang has no StatefulSet.
@@ -125,7 +125,7 @@ func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 	if s.hasNewMember(snapshot.Members) {
 		s = s.admitNewMembers(snapshot)
 	}
-	s = s.excludeEarlierPods(snapshot)
+	s = s.raiseFailedPodsBaseline(snapshot)
 	next := s.nextState(policies, snapshot)
 	next.MemberUIDs = s.recordedUIDs(snapshot.Members)
 	next.CompletedRanks = s.completedRanksToRecord(next, policies, snapshot)
@@ -143,9 +143,9 @@ func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 	return next.recordReadyTime(s.Phase, snapshot).recordStatefulSetPods(snapshot)
 }
 
-// excludeEarlierPods raises the baseline to the failed pods that the Jobs count while a later attempt has no pods. The
-// Job controller can count a pod twice that is gone, and that its cache still contains.
-func (s State) excludeEarlierPods(snapshot Snapshot) State {
+// raiseFailedPodsBaseline raises the baseline to the failed pods that the Jobs count while a later attempt has no pods.
+// The Job controller can count a pod twice that is gone, and that its cache still contains.
+func (s State) raiseFailedPodsBaseline(snapshot Snapshot) State {
 	hasPods := snapshot.OriginalPods > 0 || snapshot.FirstFailure != nil
 	if s.Phase == Pending && s.Attempt > 0 && !s.StartCompleted && !hasPods {
 		s.FailedPodsBaseline = max(s.FailedPodsBaseline, snapshot.Members.FailedPods())
@@ -345,8 +345,8 @@ func (s State) nonTerminalPhase(snapshot Snapshot) Phase {
 func (s State) startAttempt(snapshot Snapshot) State {
 	s.AttemptStartTime, s.NextRestartTime = snapshot.statusTime(), time.Time{}
 	s.FailedPodsBaseline = snapshot.Members.FailedPods() + snapshot.UncountedFailures
-	if n := snapshot.FormerFailures; n != nil && snapshot.HasPods { // see excludeEarlierPods
-		s.FailedPodsBaseline = min(s.FailedPodsBaseline, *n)
+	if n := snapshot.FailedPodsBeforeResume; n != nil && snapshot.HasPods { // later failures are of this attempt
+		s.FailedPodsBaseline = min(s.FailedPodsBaseline, *n+snapshot.ObservedFailures)
 	}
 	s.StartCompleted, s.StatefulSetPods, s.JobStartTime = false, "", time.Time{}
 	return s
@@ -370,7 +370,7 @@ func (s State) enterTerminalPhase(phase Phase, snapshot Snapshot) State {
 			f = failure.EarlierOf(s.FirstFailure, f)
 		}
 		s.FirstFailure = f
-	} else if phase == Failed && s.Phase.Active() && s.Phase != Restarting {
+	} else if phase == Failed && (s.Phase.Active() || s.Phase == Suspended && !s.FollowsRestart) {
 		s.FirstFailure = nil // that of an earlier incident
 	}
 	return s.transitionTo(phase, snapshot)

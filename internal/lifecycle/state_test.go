@@ -424,13 +424,26 @@ func TestStateNextFailure(t *testing.T) {
 }
 
 // TestFirstFailureOfJobFailure checks that the first failed rank is recorded when a Job failed on
-// its own, but not a rank whose pod the Job deleted.
+// its own, but not a rank whose pod the Job deleted, nor the failure of an earlier incident.
 func TestFirstFailureOfJobFailure(t *testing.T) {
 	failed := lifecycle.NewSingleMember(lifecycle.Observation{Size: 2, Failed: true, Message: "BackoffLimitExceeded"})
 	for name, c := range map[string]struct {
+		state            lifecycle.State
 		firstFailure     *failure.Failure
 		wantFirstFailure bool
 	}{
+		"failed while the gang was suspended after a restart": {
+			state: lifecycle.State{
+				Phase: lifecycle.Suspended, Restarts: 1, FirstFailure: &failure.Failure{Rank: 1, Reason: "Error"},
+			},
+		},
+		"failed while the gang waits for its queue to restart": {
+			state: lifecycle.State{
+				Phase: lifecycle.Suspended, Restarts: 1, FirstFailure: &failure.Failure{Rank: 1, Reason: "Error"},
+				Bookkeeping: lifecycle.Bookkeeping{FollowsRestart: true},
+			},
+			wantFirstFailure: true,
+		},
 		"container failed": {
 			firstFailure:     &failure.Failure{Rank: 1, Container: "trainer", ExitCode: 9, Reason: "Error"},
 			wantFirstFailure: true,
@@ -439,7 +452,10 @@ func TestFirstFailureOfJobFailure(t *testing.T) {
 		"no pod exists":              {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := lifecycle.State{Phase: lifecycle.Running}.Next(gang.RestartRules{
+			if c.state.Phase == "" {
+				c.state.Phase = lifecycle.Running
+			}
+			s := c.state.Next(gang.RestartRules{
 				RestartPolicy: gang.RestartPolicyNever,
 			}, lifecycle.Snapshot{Members: failed, FirstFailure: c.firstFailure, Now: podtest.At(0)})
 			if s.Phase != lifecycle.Failed || (s.FirstFailure != nil) != c.wantFirstFailure {

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -182,6 +183,13 @@ func testJobResized(t *testing.T, m *manager, ns string) {
 	m.waitForPods(t, ns, "train", 4)
 	r.waitForPhase(lifecycle.Running, 0)
 	r.checkPhaseStable(3 * time.Second)
+	for _, size := range []int{3, 4} { // the first removes a rank and leaves the phase
+		time.Sleep(3 * time.Second)
+		r.patchJob("train", fmt.Sprintf(`{"spec":{"parallelism":%d,"completions":%[1]d}}`, size))
+		m.waitForPods(t, ns, "train", size)
+		r.waitForPhase(lifecycle.Running, 0)
+		r.checkPhaseStable(3 * time.Second)
+	}
 	before := r.listActivePods()
 	r.failContainer(r.getActivePod("worker-3"), 3)
 	r.waitForPhase(lifecycle.Running, 1)

@@ -133,6 +133,11 @@ func interruptedSequences() []sequence {
 		},
 		want: wantedEnd{disruptions: 1},
 	}, {
+		name: "a rank fails before the cache shows that a queue resumed its Job", shape: queuedJob,
+		incidents: []Incident{at(34, queueAdmits), at(38, rankExits, 2, 3)},
+		change:    func(s *Scenario) { s.Late = []lateStream{late("rollcall-0/jobs", 33, 60)} },
+		want:      wantedEnd{restarts: 1},
+	}, {
 		name: "a queue resumes a Job when its controller has just suspended it", shape: queuedJob,
 		incidents: []Incident{at(5, queueAdmits), at(60, queuePreempts), at(61.9, queueAdmits)},
 		change: func(s *Scenario) {

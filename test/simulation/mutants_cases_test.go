@@ -96,9 +96,12 @@ func decisionMutants() []mutant {
 		name: "a pod that is gone when a gang is resumed counts for the attempt before", sequence: "a pod is deleted and",
 		edits: []edit{{"lifecycle/state.go", "n != nil && snapshot.HasPods", "false"}},
 	}, {
+		name: "a failed pod that exists when a gang is resumed counts twice", sequence: "a rank fails before the cache shows",
+		edits: []edit{{"lifecycle/state.go", "*n+snapshot.ObservedFailures", "*n"}},
+	}, {
 		name: "a pod of the attempt that starts counts for the one before", sequence: "a pod is deleted before the start",
 		edits: []edit{{
-			"lifecycle/evidence.go", "countUncountedFailures(w.Job, w.excludeResumedPods(s))",
+			"lifecycle/evidence.go", "countUncountedFailures(w.Job, w.excludeNextAttempt(s))",
 			"countUncountedFailures(w.Job, w.Pods)",
 		}},
 	}, {
@@ -351,8 +354,8 @@ func formerBuilds() []mutant {
 	}, {
 		name: "a pod of the second of a restart is one of the attempt before", sequence: "a StatefulSet has its next pods",
 		edits: []edit{{
-			"failure/earlier_attempt.go", "!created.After(c.LastRestartTime) && hasExitedBy(pod, c.AttemptStartTime)",
-			"!created.After(c.LastRestartTime)",
+			"failure/earlier_attempt.go", "pod.CreationTimestamp.Time.Before(c.LastRestartTime.Add(-restartTimeTolerance))",
+			"!pod.CreationTimestamp.Time.After(c.LastRestartTime)",
 		}},
 	}, {
 		name: "a completed rank that runs again is not lost", sequence: "a drained rank completes after its Job replaced it,",
