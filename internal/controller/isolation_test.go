@@ -250,9 +250,9 @@ func TestSelectedAttempt(t *testing.T) {
 	}
 }
 
-// TestSuspensionWaitsForService checks that a gang with pods is not Suspended before its Service selects the next
-// attempt: the user may resume it then, and new ranks must not resolve the names of the old ones.
-func TestSuspensionWaitsForService(t *testing.T) {
+// newSuspendedCluster returns a cluster with a Service and with a Job that was suspended, whose pod runs.
+func newSuspendedCluster(t *testing.T) *testCluster {
+	t.Helper()
 	job := newRunningJob(t)
 	pod := newJobPod(job, 0) // that the Job controller has not terminated yet
 	pod.Labels[gang.LabelAttempt], pod.Status.Phase = "0", corev1.PodRunning
@@ -263,6 +263,27 @@ func TestSuspensionWaitsForService(t *testing.T) {
 	if err := w.Update(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
+	return w
+}
+
+// TestSuspensionCreatesService checks that a Service that was deleted selects the next attempt when it is created again
+// for a suspended gang with pods.
+func TestSuspensionCreatesService(t *testing.T) {
+	w := newSuspendedCluster(t)
+	if err := w.Delete(t.Context(), w.getService(t, "train")); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.SetTime(testStartTime.Add(obstacleRetryInterval)) // until then, the Service may be missing in the cache only
+	w.reconcileOnce(t, torchRequest)
+	if got := w.getService(t, "train").Spec.Selector[gang.LabelAttempt]; got != "1" {
+		t.Errorf("the Service selects the attempt %q, want 1", got)
+	}
+}
+
+// TestSuspensionWaitsForService checks that a gang with pods is not Suspended before its Service selects the next
+// attempt: the user may resume it then, and new ranks must not resolve the names of the old ones.
+func TestSuspensionWaitsForService(t *testing.T) {
+	w := newSuspendedCluster(t)
 	expect := func(isSuspended bool, number string) {
 		t.Helper()
 		_, status := w.getJob(t, "train")

@@ -247,6 +247,34 @@ func TestScaledDownPodsAreIgnored(t *testing.T) {
 	}
 }
 
+// TestExcludeNextAttempt checks which pods of a suspended Job belong to the attempt that starts when it is resumed.
+func TestExcludeNextAttempt(t *testing.T) {
+	started := ptr.To(metav1.NewTime(podtest.At(20)))
+	for name, c := range map[string]struct {
+		pod   corev1.Pod
+		start *metav1.Time
+		want  int
+	}{
+		"deleted after the start":          {pod: podtest.RankPod(0, podtest.Deleted(25)), start: started},
+		"deleted by a suspension before":   {pod: podtest.RankPod(0, podtest.Deleted(10)), start: started, want: 1},
+		"deleted, and the Job not started": {pod: podtest.RankPod(0, podtest.Deleted(25)), want: 1},
+		"not deleted":                      {pod: podtest.RankPod(0, nil), start: started},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := &batchv1.Job{Status: batchv1.JobStatus{StartTime: c.start}}
+			w := WorkloadEvidence{Workload: gang.Workload{Job: job}, Pods: []corev1.Pod{c.pod}}
+			s := State{Phase: Suspended, Bookkeeping: Bookkeeping{Attempt: 1}}
+			if got := len(w.excludeNextAttempt(s)); got != c.want {
+				t.Errorf("%d pods are left, want %d", got, c.want)
+			}
+			s.Attempt = 2
+			if got := len(w.excludeNextAttempt(s)); got != 1 {
+				t.Error("a pod of the attempt before is left out")
+			}
+		})
+	}
+}
+
 // TestHasFormerPods checks which workloads have pods that run on while another member is suspended.
 func TestHasFormerPods(t *testing.T) {
 	suspended := podtest.At(20)
