@@ -174,7 +174,13 @@ func isSameStatus(last, next lifecycle.Status) bool {
 	return (bothDescribePhase || isSameMessage) &&
 		last.Restarts == next.Restarts &&
 		last.Disruptions == next.Disruptions &&
-		last.Attempt == next.Attempt &&
+		last.FirstFailure.Equal(next.FirstFailure) &&
+		isSameBookkeeping(last.Bookkeeping, next.Bookkeeping)
+}
+
+// isSameBookkeeping compares what can change while the phase stays.
+func isSameBookkeeping(last, next lifecycle.Bookkeeping) bool {
+	return last.Attempt == next.Attempt &&
 		last.SuspendedByRollcall == next.SuspendedByRollcall &&
 		last.StatefulSetPods == next.StatefulSetPods &&
 		last.CompletedRanks == next.CompletedRanks &&
@@ -182,8 +188,7 @@ func isSameStatus(last, next lifecycle.Status) bool {
 		last.ReadyTime.Equal(next.ReadyTime) && last.JobRanks == next.JobRanks &&
 		last.FailedPodsBaseline == next.FailedPodsBaseline &&
 		maps.EqualFunc(last.CompletedMembers, next.CompletedMembers, time.Time.Equal) &&
-		reflect.DeepEqual(last.RestartRules, next.RestartRules) &&
-		last.FirstFailure.Equal(next.FirstFailure)
+		reflect.DeepEqual(last.RestartRules, next.RestartRules)
 }
 
 // needsEvent reports whether a change from the status last to the status next is reported as an Event: a
