@@ -10,9 +10,11 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
-// recordSuccess records that a rank has finished its work. A rank of an earlier attempt has to do it again.
+// recordSuccess records that a rank has finished its work. A rank of an earlier attempt has to do it again, unless its
+// gang is suspended: the next attempt has no ranks then.
 func (o *oracle) recordSuccess(p *process) {
-	if attempt, ok := gang.PodAttempt(p.pod); ok && attempt < o.final.Attempt {
+	attempt, hasAttempt := gang.PodAttempt(p.pod)
+	if hasAttempt && attempt < o.final.Attempt && o.final.Phase != lifecycle.Suspended {
 		o.repetitions++
 		return
 	}
