@@ -38,9 +38,6 @@ func (r *Reconciler) ensureChildren(ctx context.Context, g *observedGang, next l
 	}
 	groupErr := errors.Join(r.ensurePodGroup(ctx, g, next), r.ensureHostOrder(ctx, g, next))
 	service, err := r.ensureService(ctx, g, *first, next)
-	if err != nil && !errors.Is(err, errServiceConflict) { // Rollcall changes no Service of a user
-		g.awaitsIsolation = g.isSuspendedWithPods(next)
-	}
 	if err != nil || first.Children.KeyPairSecret == "" {
 		return errors.Join(groupErr, err)
 	}
@@ -79,11 +76,15 @@ func (r *Reconciler) ensureService(
 		return nil, err
 	}
 	if have == nil {
-		if err := r.isolateAttempt(ctx, g, want, want, next); err != nil {
+		created := want.DeepCopy()
+		if err := r.isolateAttempt(ctx, g, want, created, next); err != nil {
 			return nil, err
 		}
-		if have, err = r.createService(ctx, want); err != nil || have == want {
-			return have, err
+		if have, err = r.createService(ctx, created); err != nil {
+			return nil, err
+		} else if have == created {
+			r.recordIsolation(g, have, next)
+			return have, nil
 		}
 	}
 	if have.DeletionTimestamp != nil {
@@ -98,6 +99,7 @@ func (r *Reconciler) ensureService(
 		return nil, err
 	}
 	if err := r.updateService(ctx, have, want); err != nil {
+		g.awaitsIsolation = g.isSuspendedWithPods(next) && g.hasAttemptLabels()
 		return nil, err
 	}
 	r.recordIsolation(g, have, next)

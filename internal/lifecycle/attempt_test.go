@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/testing/podtest"
 )
@@ -16,13 +17,31 @@ func attemptOf(s lifecycle.State) int32 { return s.Attempt }
 
 func jobStartTimeOf(s lifecycle.State) time.Time { return s.JobStartTime }
 
+func firstReason(s lifecycle.State) string { return s.FirstFailure.Reason }
+
 func withPods(s *lifecycle.Snapshot) { s.HasPods = true }
 
 // TestStateNextAttempt checks when the number of the attempt rises, and that no failure counts in two
 // attempts.
 func TestStateNextAttempt(t *testing.T) {
 	suspended := lifecycle.Observation{Suspended: true}
+	secondAttempt, countedAgain := pendingState, lifecycle.Observation{FailedPods: 1, StartTime: podtest.At(0)}
+	secondAttempt.Attempt = 1
 	testStateNext(t, map[string]stateCase{
+		"a pod that is counted when an attempt starts is of the attempt before": {
+			state:     secondAttempt,
+			policies:  defaultPolicies,
+			snapshot:  newSnapshot(countedAgain, observedAt(2)),
+			wantPhase: lifecycle.Pending,
+			check:     expectField("failed pods baseline", 1, failedPodsBaseline),
+		},
+		"a pod that is counted a minute later is of the attempt": {
+			state:     secondAttempt,
+			policies:  defaultPolicies,
+			snapshot:  newSnapshot(countedAgain, observedAt(60)),
+			wantPhase: lifecycle.Restarting,
+			check:     expectField("reason", failure.ReasonUnobserved, firstReason),
+		},
 		"a restart starts an attempt": {
 			state:        runningState,
 			policies:     defaultPolicies,

@@ -50,6 +50,22 @@ func (s State) unobservedFailures(snapshot Snapshot) int32 {
 	return max(counted, snapshot.ReplacedPods)
 }
 
+// recountPeriod is how long after the start of a Job its controller can count a pod of the attempt before once more.
+const recountPeriod = 5 * time.Second
+
+// raiseFailedPodsBaseline raises the baseline to the failed pods that the Jobs count when a later attempt starts and
+// has no pods. The Job controller can count a pod twice that is gone, and that its cache still contains. Later, the
+// cache of Rollcall may not contain the pods yet.
+func (s State) raiseFailedPodsBaseline(snapshot Snapshot) State {
+	hasPods := snapshot.OriginalPods > 0 || snapshot.FirstFailure != nil
+	start, isStarted := snapshot.Members.latestStart(time.Time{})
+	isStarting := !isStarted || snapshot.Now.Before(start.Add(recountPeriod))
+	if s.Phase == Pending && s.Attempt > 0 && !s.StartCompleted && !hasPods && isStarting {
+		s.FailedPodsBaseline = max(s.FailedPodsBaseline, snapshot.Members.FailedPods())
+	}
+	return s
+}
+
 // mayFollowStaleCache reports whether a failure must hold for [maxStaleCacheDelay] before it counts, because the cache
 // of the Jobs may be ahead of that of the pods. A Job of the first attempt may count a completed rank whose pod the
 // cache does not contain yet. The Jobs may count a failed pod that, by its finalizer, they have yet to count. Or they

@@ -143,16 +143,6 @@ func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 	return next.recordReadyTime(s.Phase, snapshot).recordStatefulSetPods(snapshot)
 }
 
-// raiseFailedPodsBaseline raises the baseline to the failed pods that the Jobs count while a later attempt has no pods.
-// The Job controller can count a pod twice that is gone, and that its cache still contains.
-func (s State) raiseFailedPodsBaseline(snapshot Snapshot) State {
-	hasPods := snapshot.OriginalPods > 0 || snapshot.FirstFailure != nil
-	if s.Phase == Pending && s.Attempt > 0 && !s.StartCompleted && !hasPods {
-		s.FailedPodsBaseline = max(s.FailedPodsBaseline, snapshot.Members.FailedPods())
-	}
-	return s
-}
-
 // recordedUIDs returns the UIDs of the members to record. A missing member keeps its UID, so that the state shows
 // whether it existed.
 func (s State) recordedUIDs(members Members) []types.UID {
@@ -305,7 +295,12 @@ func (s State) fromSuspended(policies gang.RestartRules, snapshot Snapshot) Stat
 		// The pods of the other members lost their peers. All ranks start the next attempt together.
 		return s.handleFailure(policies, snapshot, snapshot.newFailure(failure.ReasonMemberSuspended, memberSuspendedMessage))
 	}
-	return s.startAttempt(snapshot).fromActive(policies, snapshot)
+	s = s.startAttempt(snapshot)
+	if snapshot.FailedPodsBeforeResume != nil && snapshot.ObservedFailures > 0 {
+		// The next pass finds out how the pods failed.
+		return s.transitionTo(s.nonTerminalPhase(snapshot), snapshot)
+	}
+	return s.fromActive(policies, snapshot)
 }
 
 // fromActive returns the next state of a gang whose ranks run or are expected to run.
@@ -346,7 +341,7 @@ func (s State) startAttempt(snapshot Snapshot) State {
 	s.AttemptStartTime, s.NextRestartTime = snapshot.statusTime(), time.Time{}
 	s.FailedPodsBaseline = snapshot.Members.FailedPods() + snapshot.UncountedFailures
 	if n := snapshot.FailedPodsBeforeResume; n != nil && snapshot.HasPods { // later failures are of this attempt
-		s.FailedPodsBaseline = min(s.FailedPodsBaseline, *n+snapshot.ObservedFailures)
+		s.FailedPodsBaseline = min(s.FailedPodsBaseline, *n)
 	}
 	s.StartCompleted, s.StatefulSetPods, s.JobStartTime = false, "", time.Time{}
 	return s

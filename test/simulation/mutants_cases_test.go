@@ -91,13 +91,13 @@ func decisionMutants() []mutant {
 		edits: []edit{{"controller/isolation.go", "return next.Phase == lifecycle.Suspended &&", "return false &&"}},
 	}, {
 		name: "a gang is suspended before its Service selects the next attempt", sequence: "a user resumes a gang before",
-		edits: []edit{{"controller/children.go", "g.awaitsIsolation = g.isSuspendedWithPods(next)", ""}},
+		edits: []edit{{"controller/children.go", "= g.isSuspendedWithPods(next) && g.hasAttemptLabels()", "= false"}},
 	}, {
 		name: "a pod that is gone when a gang is resumed counts for the attempt before", sequence: "a pod is deleted and",
 		edits: []edit{{"lifecycle/state.go", "n != nil && snapshot.HasPods", "false"}},
 	}, {
 		name: "a failed pod that exists when a gang is resumed counts twice", sequence: "a rank fails before the cache shows",
-		edits: []edit{{"lifecycle/state.go", "*n+snapshot.ObservedFailures", "*n"}},
+		edits: []edit{{"lifecycle/state.go", "snapshot.FailedPodsBeforeResume != nil && snapshot.ObservedFailures", "0"}},
 	}, {
 		name: "a pod of the attempt that starts counts for the one before", sequence: "a pod is deleted before the start",
 		edits: []edit{{
