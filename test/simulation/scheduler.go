@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
 )
 
 // scheduler assigns each new pod to a node.
@@ -41,7 +43,11 @@ func (s *scheduler) bind(pod *corev1.Pod) {
 		return
 	}
 	bound := clone(o.(*corev1.Pod))
-	bound.Spec.NodeName = usable[s.w.stream("scheduler/node").IntN(len(usable))].name
+	i := s.w.stream("scheduler/node").IntN(len(usable))
+	if s.w.calm["*"] {
+		i = int(gang.PodIndex(pod)) % len(usable)
+	}
+	bound.Spec.NodeName = usable[i].name
 	bound.ResourceVersion = ""
 	_, _ = s.api.update(bound, "") // a pod that is gone needs no node
 }

@@ -37,8 +37,10 @@ func restartSequences() []sequence {
 		name: "2 an earlier failure is reported while the gang restarts", shape: oneJob,
 		incidents: []Incident{at(60, rankExits, 1, 3)},
 		change: func(s *Scenario) {
-			s.Behavior.AbortsWithoutPeers = true
-			s.Late = []lateStream{late("kubelet/node-1/status", 59, 61)}
+			s.Behavior.AbortsWithoutPeers, s.WithoutRules = true, true
+			s.Late = []lateStream{
+				late("programs/abort", 59, 62), late("kubelet/node-1/status", 59, 63), late("kubelet/node-2/status", 59, 66),
+			}
 		},
 		want: wantedEnd{restarts: 1, text: "Restart 1 of 3: rank 1"},
 	}, {
@@ -246,9 +248,12 @@ func completionSequences() []sequence {
 		want:      wantedEnd{disruptions: 1},
 	}, {
 		name: "all ranks of a Job that needs two of three are drained and exit with code 0", shape: oneJob,
-		incidents: []Incident{at(60, podEvicted, 0, 3)},
-		change:    func(s *Scenario) { s.SucceededCount, s.Behavior.SIGTERMExitCode = 2, 0 },
-		want:      wantedEnd{disruptions: 1},
+		incidents: []Incident{at(59.9, managerCrashes), at(60, podEvicted, 0, 3), at(60.2, managerStarts)},
+		change: func(s *Scenario) {
+			s.SucceededCount, s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay = 2, 0, 500*time.Millisecond
+			s.Late = []lateStream{late("rollcall-1/pods", 60.22, 63), late("rollcall-1/jobs", 60.22, 63)} // one pass is in time
+		},
+		want: wantedEnd{disruptions: 1},
 	}, {
 		name: "27 all ranks are drained during a failover and exit with code 0", shape: oneJob,
 		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 0, 3), at(80, managerStarts)},
@@ -374,6 +379,11 @@ func clockSequences() []sequence {
 			s.ManagerSkew, s.Behavior.SIGTERMExitCode = 2*time.Minute, -1
 		},
 		want: wantedEnd{restarts: 1},
+	}, {
+		name: "N21a the clock of the manager of a StatefulSet is ahead", shape: oneStatefulSet,
+		incidents: []Incident{at(60, rankExits, 1, 1), at(100, rankExits, 1, 1)},
+		change:    func(s *Scenario) { s.ManagerSkew = 2 * time.Minute },
+		want:      wantedEnd{restarts: 2},
 	}, {
 		name: "N21c the clock of the API server is ahead", shape: oneJob,
 		incidents: []Incident{at(60, rankExits, 1, 1)},
