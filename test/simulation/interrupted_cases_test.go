@@ -150,8 +150,8 @@ func interruptedSequences() []sequence {
 	}, {
 		name: "a queue resumes a Job next to a pod on a lost node that no controller saw terminate", shape: queuedJob,
 		incidents: []Incident{
-			at(0, queueAdmits), at(60, managerCrashes), at(62, queuePreempts), at(62.05, nodeLost, 1), at(130, managerStarts),
-			at(190, queueAdmits), at(600, nodeReturns, 1),
+			at(0, queueAdmits), at(60, managerCrashes), at(62, queuePreempts), at(62.05, nodeLost), at(130, managerStarts),
+			at(190, queueAdmits), at(600, nodeReturns),
 		},
 		change: func(s *Scenario) { s.Behavior.SIGTERMExitCode = -1 },
 		want:   wantedEnd{attempt: 1},
