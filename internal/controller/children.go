@@ -82,7 +82,8 @@ func (r *Reconciler) ensureService(
 		}
 		if have, err = r.createService(ctx, created); err != nil {
 			return nil, err
-		} else if have == created {
+		}
+		if have == created {
 			r.recordIsolation(g, have, next)
 			return have, nil
 		}

@@ -41,6 +41,13 @@ func avoidedNodeSequences() []sequence {
 		change: avoidingNodes(3),
 		want:   wantedEnd{restarts: 1, disruptions: 1, text: "avoids node-1"},
 	}, {
+		name: "a rank fails twice after a lost node returned", shape: oneJob,
+		incidents: []Incident{
+			at(60, nodeLost, 1), at(130, nodeReturns, 1), at(400, rankExits, 1, 1), at(500, rankExits, 1, 1),
+		},
+		change: avoidingNodes(3),
+		want:   wantedEnd{restarts: 2, disruptions: 1, text: "avoids node-1"},
+	}, {
 		name: "a Job in a queue avoids a lost node", shape: queuedJob,
 		incidents: []Incident{
 			at(5, queueAdmits), at(60, nodeLost, 1), at(130, nodeReturns, 1), at(400, queuePreempts), at(500, queueAdmits),

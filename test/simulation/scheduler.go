@@ -43,9 +43,9 @@ func (s *scheduler) bind(pod *corev1.Pod) {
 		return
 	}
 	bound := clone(o.(*corev1.Pod))
-	i := s.w.stream("scheduler/node").IntN(len(usable))
-	if s.w.calm["*"] {
-		i = int(gang.PodIndex(pod)) % len(usable)
+	i := int(gang.PodIndex(pod)) % len(usable) // fixed sequences name the nodes of ranks
+	if !s.w.calm["*"] {
+		i = s.w.stream("scheduler/node").IntN(len(usable))
 	}
 	bound.Spec.NodeName = usable[i].name
 	bound.ResourceVersion = ""

@@ -255,6 +255,11 @@ func completionSequences() []sequence {
 		},
 		want: wantedEnd{disruptions: 1},
 	}, {
+		name: "all ranks of a Job that needs two of three are drained while its manager runs", shape: oneJob,
+		incidents: []Incident{at(60, podEvicted, 0, 3)},
+		change:    func(s *Scenario) { s.SucceededCount, s.Behavior.SIGTERMExitCode = 2, 0 },
+		want:      wantedEnd{disruptions: 1},
+	}, {
 		name: "27 all ranks are drained during a failover and exit with code 0", shape: oneJob,
 		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 0, 3), at(80, managerStarts)},
 		change:    exitZero,
