@@ -62,6 +62,7 @@ func TestReplacedStatefulSetPod(t *testing.T) {
 func newStatefulSetPod(set *appsv1.StatefulSet, index int, uid types.UID) *corev1.Pod {
 	pod := podtest.RankPod(index, podtest.OfStatefulSet)
 	pod.Namespace, pod.Name, pod.UID = set.Namespace, fmt.Sprintf("%s-%d", set.Name, index), uid
+	pod.Labels[appsv1.ControllerRevisionHashLabelKey] = set.Status.UpdateRevision
 	pod.OwnerReferences = []metav1.OwnerReference{
 		*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet")),
 	}

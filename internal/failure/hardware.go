@@ -29,12 +29,10 @@ func findLostNode(pod *corev1.Pod) time.Time {
 // IsOnLostNode reports whether the node of a pod does not report any more; see [findLostNode].
 func IsOnLostNode(pod *corev1.Pod) bool { return !findLostNode(pod).IsZero() }
 
-// lostNodeFailure returns the failure of a pod on a lost node; nil if its node is not lost or does not count. A node
-// that was lost before the attempt started was the reason for a restart already, and a queue resumed the gang before
-// its pods were deleted.
+// lostNodeFailure returns the failure of a pod on a lost node; nil if its node is not lost or does not count.
 func (c Context) lostNodeFailure(pod *corev1.Pod) *Failure {
 	lost := findLostNode(pod)
-	if c.IgnoresLostNodes || lost.IsZero() || !lost.After(c.AttemptStartTime) {
+	if c.IgnoresLostNodes || lost.IsZero() {
 		return nil
 	}
 	return &Failure{Reason: ReasonNodeLost, Time: lost}

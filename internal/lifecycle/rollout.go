@@ -54,12 +54,13 @@ func hasTwoRevisions(set *appsv1.StatefulSet) bool {
 
 // isOutdated reports whether a rollout of a StatefulSet can replace a pod. The status keeps two revisions with a
 // partition, and before Kubernetes 1.37 with the strategy OnDelete: the label of the pod then shows whether it has
-// the revision of its index (kubernetes pkg/controller/statefulset, newVersionedStatefulSetPod).
+// the revision of its index (kubernetes pkg/controller/statefulset, newVersionedStatefulSetPod). The label also shows
+// a pod that a complete rollout has replaced, and that a late cache still contains.
 func isOutdated(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
 	status, partition := set.Status, findPartition(set)
 	isRolling := set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType && partition == 0
-	if !hasTwoRevisions(set) || isRolling || status.ObservedGeneration < set.Generation {
-		return hasTwoRevisions(set)
+	if status.ObservedGeneration < set.Generation || isRolling && hasTwoRevisions(set) {
+		return true
 	}
 	revision := status.UpdateRevision
 	if gang.PodIndex(pod) < partition {
@@ -83,11 +84,9 @@ func (w WorkloadEvidence) isRollingOut() bool {
 	if set == nil || w.isResizing() {
 		return set != nil
 	}
-	if !hasTwoRevisions(set) {
-		return false
-	}
 	isRankMissing := len(w.Pods) < w.configuredRanks()
-	return isRankMissing && set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType ||
+	isRolling := hasTwoRevisions(set) && set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
+	return isRankMissing && isRolling ||
 		slices.ContainsFunc(w.Pods, func(pod corev1.Pod) bool { return isOutdated(set, &pod) })
 }
 

@@ -32,6 +32,9 @@ func TestExcludePodsOfRollout(t *testing.T) {
 		"the controller has not observed the spec": {
 			current: "b", revisions: []string{"b", "b"}, unobserved: true, wantRollingOut: true,
 		},
+		"a complete rollout, and a late cache with a pod that it replaced": {
+			current: "b", revisions: []string{"a", "b"}, wantRollingOut: true,
+		},
 		"a rolling update": {current: "a", revisions: []string{"b", "a"}, wantRollingOut: true},
 		"OnDelete, and an old pod": {
 			strategy: onDelete, current: "a", revisions: []string{"a", "b"}, wantRollingOut: true,

@@ -16,6 +16,10 @@ func foundSequences() []sequence {
 		change: func(s *Scenario) { s.ReplacesOnDelete = true },
 		want:   wantedEnd{disruptions: 1},
 	}, {
+		name: "a late cache contains a pod that a complete rollout has replaced", shape: oneStatefulSet,
+		incidents: []Incident{at(60, setResized, 0, 2)},
+		change:    func(s *Scenario) { s.Late = []lateStream{late("rollcall-0/pods", 60.4, 66)} },
+	}, {
 		name: "a resize removes a rank that has succeeded", shape: oneStatefulSet,
 		incidents: []Incident{at(60, rankSucceeds, 2), at(90, setResized, 0, 1)},
 	}, {

@@ -133,8 +133,11 @@ func decisionMutants() []mutant {
 		name: "the pods of a lost node are not a failure", sequence: "a gang restarts when a node",
 		edits: []edit{{"failure/hardware.go", "if c.IgnoresLostNodes ||", "if true || c.IgnoresLostNodes ||"}},
 	}, {
-		name:  "a lost node is a reason for each attempt",
-		edits: []edit{{"failure/hardware.go", "|| !lost.After(c.AttemptStartTime) {", "{"}},
+		name: "a replaced pod in a late cache is a deleted rank", sequence: "a late cache contains a pod that",
+		edits: []edit{{
+			"lifecycle/rollout.go", "	revision := status.UpdateRevision\n",
+			"	if isRolling {\n\t\treturn false\n\t}\n	revision := status.UpdateRevision\n",
+		}},
 	}, {
 		name: "a decision because of a lost node is forgotten", sequence: "a node returns while",
 		edits: []edit{{"lifecycle/memory.go", "|| !d.firstFailure.IsDisruption() &&", "|| d.firstFailure != nil ||"}},

@@ -11,10 +11,15 @@ import (
 )
 
 // recordSuccess records that a rank has finished its work. A rank of an earlier attempt has to do it again, unless its
-// gang is suspended: the next attempt has no ranks then.
+// gang is suspended: the next attempt has no ranks then. A Job that nobody suspended keeps the number of its attempt
+// when the other members are resumed.
 func (o *oracle) recordSuccess(p *process) {
 	attempt, hasAttempt := gang.PodAttempt(p.pod)
-	if hasAttempt && attempt < o.final.Attempt && o.final.Phase != lifecycle.Suspended {
+	current := o.final.Attempt
+	if job, ok := o.api.find(jobKind, controllerOf(p.pod)).(*batchv1.Job); ok {
+		current = min(current, gang.Workload{Job: job}.TemplateAttempt())
+	}
+	if hasAttempt && attempt < current && o.final.Phase != lifecycle.Suspended {
 		o.repetitions++
 		return
 	}
