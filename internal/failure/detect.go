@@ -27,10 +27,8 @@ type Context struct {
 	// ResumeTime is when the last member was resumed for the current attempt, at most AttemptStartTime. A manager may
 	// observe that late. Before, containers may exit because other members are suspended.
 	ResumeTime time.Time
-	// JobStartTime is when the Job was resumed for the current attempt; zero if it is not known. JobNotStarted is true
-	// if the Job is resumed, and its controller has not reported that it started the Job.
-	JobStartTime  time.Time
-	JobNotStarted bool
+	// JobStartTime is when the Job was resumed for the current attempt; zero if it is not known.
+	JobStartTime time.Time
 	// TrainingContainers names the training containers. An empty list stands for all containers. The
 	// exit of another container is a failure of the rank only if the pod fails by it.
 	TrainingContainers []string

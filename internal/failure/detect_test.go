@@ -228,12 +228,6 @@ func TestFirst(t *testing.T) {
 				JobStartTime: podtest.At(13),
 			},
 		},
-		"pod of an earlier attempt, whose deletion was confirmed late, before the Job is started again": {
-			pods: []corev1.Pod{podtest.RankPod(0, both(podtest.Deleted(12), func(p *corev1.Pod) {
-				p.Labels[gang.LabelAttempt] = "0"
-			}))},
-			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(10), JobNotStarted: true},
-		},
 		"Job resumed externally keeps the label of the earlier attempt": {
 			pods: []corev1.Pod{
 				podtest.RankPod(

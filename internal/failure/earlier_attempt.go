@@ -51,7 +51,7 @@ const restartTimeTolerance = 3 * time.Second
 // precedesJobStart reports whether a pod was created before its Job was resumed for the current attempt. The
 // two times are from the clocks of the API server and of the Job controller, and have the precision of a second.
 func (c Context) precedesJobStart(pod *corev1.Pod) bool {
-	return c.JobNotStarted || pod.CreationTimestamp.Time.Before(c.JobStartTime.Add(-clockTolerance))
+	return pod.CreationTimestamp.Time.Before(c.JobStartTime.Add(-clockTolerance))
 }
 
 // hasEndedBeforeResumption reports whether a pod without a label of its attempt ended before all members were resumed

@@ -227,12 +227,8 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		TerminatesStalled:  w.Job != nil && w.Gang.StallRules.File != "" && w.Gang.StallRules.Action == gang.StallRestart,
 		Terminating:        members.AnySuspended() || w.isTerminating(s),
 	}
-	if w.Job != nil && !w.IsSuspended() {
-		start := Observe(w.Workload).StartTime
-		out.JobNotStarted = start.IsZero()
-		if !start.IsZero() {
-			out.JobStartTime = start // another Job may have been started later
-		}
+	if start := Observe(w.Workload).StartTime; w.Job != nil && !w.IsSuspended() && !start.IsZero() {
+		out.JobStartTime = start // another Job may have been started later
 	}
 	if s.Phase == Restarting || s.isFailedByRollcall() {
 		out.TerminationStartTime = s.LastTransitionTime

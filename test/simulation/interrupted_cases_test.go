@@ -45,7 +45,6 @@ func interruptedSequences() []sequence {
 		name: "a queue resumes a Job before the end of its pods is confirmed", shape: queuedJob,
 		incidents: []Incident{at(5, queueAdmits), at(60, queuePreempts), at(67.5, queueAdmits)},
 		change: func(s *Scenario) {
-			s.Seed = 12 // runs a pass between the confirmation and the end of a pod
 			s.NodeSkews = []time.Duration{2 * time.Second, 2 * time.Second, 2 * time.Second}
 			s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers = 7*time.Second, true
 			s.Late = []lateStream{late("kubelet/node-0/pods", 60, 61.5), late("job-controller/requests", 67.2, 71)}
@@ -68,13 +67,13 @@ func interruptedSequences() []sequence {
 		},
 		want: wantedEnd{disruptions: 1},
 	}, {
-		name: "a peer of an unobserved disruption is reported after its node was lost", shape: launcher,
+		name: "a peer of an unobserved disruption is deleted and then reported", shape: launcher,
 		incidents: []Incident{
-			at(60, nodeLost, 1), at(63, managerCrashes), at(67, podEvicted, 3), at(136, managerStarts), at(160, nodeReturns, 1),
+			at(60, nodeLost, 1), at(63, managerCrashes), at(67, podEvicted, 3), at(140.3, managerStarts), at(150, nodeReturns, 1),
 		},
 		change: func(s *Scenario) {
-			s.Seed = 12 // places one of the peers on the lost node, whose kubelet reports it before its pod is deleted
 			s.Ranks, s.Behavior.SIGTERMExitCode, s.Behavior.AbortsWithoutPeers = 4, 1, true
+			s.WaitsForLostNodes, s.Late = true, []lateStream{late("rollcall-1/pods", 140.35, 145)}
 		},
 		want: wantedEnd{disruptions: 1},
 	}, {

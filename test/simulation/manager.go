@@ -229,6 +229,7 @@ func (m *manager) crash() {
 		w.closed = true
 	}
 	m.oracle.forgetDisruptions()
+	m.oracle.forgetResults()
 }
 
 // interrupt lets other events happen before a request of a pass arrives. It returns an error if the manager

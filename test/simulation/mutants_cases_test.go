@@ -352,9 +352,6 @@ func formerBuilds() []mutant {
 		name: "a pod that was replaced during a suspension runs on", sequence: "a master that its Job replaced",
 		edits: []edit{{"lifecycle/evidence.go", "w.hasFormerPods(s.LastTransitionTime)", "false"}},
 	}, {
-		name: "a pod from before a suspension counts before its Job is started", sequence: "a queue resumes a Job before",
-		edits: []edit{{"failure/earlier_attempt.go", "c.JobNotStarted || pod", "pod"}},
-	}, {
 		name: "a pod of the second of a restart is one of the attempt before", sequence: "a StatefulSet has its next pods",
 		edits: []edit{{
 			"failure/earlier_attempt.go", "pod.CreationTimestamp.Time.Before(c.LastRestartTime.Add(-restartTimeTolerance))",

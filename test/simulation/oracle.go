@@ -87,8 +87,10 @@ type oracle struct {
 	successTime time.Time
 	// mayExitUnobserved is true if ranks may have exited with code 0 on SIGTERM before a manager observed it.
 	mayExitUnobserved bool
-	// resultLost is true if a completed Job was deleted before a manager that runs observed the result.
+	// resultLost is true if a completed Job was deleted, and neither a status nor a manager that runs has the result.
+	// expired contains the names of the completed Jobs that were deleted.
 	resultLost bool
+	expired    map[types.UID]string
 	// peersTimedOut is true if ranks failed because of a lost node. The gang may end before the node is found lost.
 	peersTimedOut bool
 	// ended is true after the gang has ended once. Its user may run it again.
@@ -128,6 +130,7 @@ func newOracle(s *simulation) *oracle {
 	o := &oracle{
 		simulation: s, succeeded: map[string]sets.Set[int32]{}, completed: sets.Set[string]{}, forbidden: map[kind]bool{},
 		strangers: sets.Set[string]{}, last: map[types.UID]string{}, resumed: epoch, sizes: map[string]int32{},
+		expired: map[types.UID]string{},
 	}
 	s.api.written = append(s.api.written, o.observe)
 	return o

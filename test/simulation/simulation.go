@@ -152,9 +152,9 @@ func (s *simulation) collectGarbage() {
 			if old, ok := before.(*batchv1.Job); ok && !isJobFinished(old) {
 				s.at(s.now.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished)*time.Second+s.delay("ttl")), func() {
 					s.record("ttl", "deletes %s", job.Name)
-					if !slices.ContainsFunc(s.leaders(), func(m *manager) bool { return m.observedResults.Has(job.UID) }) {
-						s.oracle.resultLost = true
-						s.oracle.disruptions++ // it seems to be a deleted member
+					s.oracle.expired[job.UID] = job.Name
+					if !s.isResultObserved(job.UID) {
+						s.oracle.loseResult(job.UID)
 					}
 					_ = s.api.delete(jobKind, job.Name, deleteOptions{uid: job.UID, foreground: true}) // gone already
 				})

@@ -2,8 +2,10 @@ package simulation
 
 import (
 	"cmp"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"rollcall.training/gang"
@@ -35,6 +37,28 @@ func (o *oracle) recordSuccess(p *process) {
 func (o *oracle) forgetSuccess(job *batchv1.Job) {
 	if int32(o.succeeded[job.Name].Len()) < cmp.Or(o.scenario.SucceededCount, *job.Spec.Completions) {
 		delete(o.succeeded, job.Name)
+	}
+}
+
+// isResultObserved reports whether a manager that runs has observed the result of a Job.
+func (s *simulation) isResultObserved(job types.UID) bool {
+	return slices.ContainsFunc(s.leaders(), func(m *manager) bool { return m.observedResults.Has(job) })
+}
+
+// loseResult records that a completed Job is gone whose result nobody knows. It seems to be a deleted member.
+func (o *oracle) loseResult(job types.UID) {
+	delete(o.expired, job)
+	o.resultLost = true
+	o.disruptions++
+}
+
+// forgetResults finds the results that no status contains, and that no manager knows any more.
+func (o *oracle) forgetResults() {
+	for job, name := range o.expired {
+		_, isRecorded := o.final.CompletedMembers[name]
+		if !isRecorded && !o.final.Phase.Terminal() && !o.isResultObserved(job) {
+			o.loseResult(job)
+		}
 	}
 }
 
