@@ -63,7 +63,7 @@ func interruptedSequences() []sequence {
 		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 1, 1), at(90, managerStarts)},
 		change: func(s *Scenario) {
 			completeAfterReplacement(s)
-			s.Late = append(s.Late, late("kubelet/node-1/start", 0, 200)) // another rank is there
+			s.Late = append(s.Late, late("kubelet/node-2/start", 0, 200)) // another rank is there
 		},
 		want: wantedEnd{disruptions: 1},
 	}, {

@@ -115,8 +115,9 @@ type oracle struct {
 	passes       int
 	leaders      int
 	forbidden    map[kind]bool
-	resumed      time.Time
-	strangers    sets.Set[string]
+	// resumed is when a Job was created or resumed last, and released when one was resumed last that held no nodes.
+	resumed, released time.Time
+	strangers         sets.Set[string]
 	// isReplaced is true if a stranger existed while all members had finished. It is a new run of the gang then.
 	isReplaced bool
 	found      []violation
@@ -129,8 +130,8 @@ type oracle struct {
 func newOracle(s *simulation) *oracle {
 	o := &oracle{
 		simulation: s, succeeded: map[string]sets.Set[int32]{}, completed: sets.Set[string]{}, forbidden: map[kind]bool{},
-		strangers: sets.Set[string]{}, last: map[types.UID]string{}, resumed: epoch, sizes: map[string]int32{},
-		expired: map[types.UID]string{},
+		strangers: sets.Set[string]{}, last: map[types.UID]string{}, resumed: epoch, released: epoch,
+		sizes: map[string]int32{}, expired: map[types.UID]string{},
 	}
 	s.api.written = append(s.api.written, o.observe)
 	return o
@@ -192,8 +193,11 @@ func (o *oracle) observeJob(before, after *batchv1.Job) {
 	if before != nil && hasJobCondition(after, batchv1.JobSuspended) && !hasJobCondition(before, batchv1.JobSuspended) {
 		o.forgetSuccess(after) // until then, a rank that completes counts
 	}
-	if before == nil || wasSuspended && !isSuspended {
-		o.resumed = o.now
+	switch {
+	case before == nil:
+		o.resumed = o.now // the ranks of another member may hold their nodes already
+	case wasSuspended && !isSuspended:
+		o.resumed, o.released = o.now, o.now
 	}
 	if isCompleting(after) && !isCompleting(before) { // a later write is not of the run that the user starts again
 		o.completed.Insert(after.Name)
@@ -275,6 +279,7 @@ func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 		return
 	}
 	var timeout time.Duration
+	since := o.resumed
 	switch f.Reason {
 	case failure.ReasonStartTimeout:
 		timeout = o.scenario.StartTimeout
@@ -282,12 +287,12 @@ func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 	case failure.ReasonScheduleTimeout:
 		o.disruptions++
 		if !o.startedApart { // others than Rollcall started the ranks before
-			timeout = o.scenario.ScheduleTimeout
+			timeout, since = o.scenario.ScheduleTimeout, o.released
 		}
 	default:
 		return
 	}
-	if passed := o.now.Sub(o.resumed); passed < timeout-5*time.Second {
+	if passed := o.now.Sub(since); passed < timeout-5*time.Second {
 		o.violate(timeoutTooEarly, "the ranks had %s: %s", passed, after.Message)
 	}
 }
