@@ -69,7 +69,8 @@ func interruptedSequences() []sequence {
 	}, {
 		name: "a peer of an unobserved disruption is deleted and then reported", shape: launcher,
 		incidents: []Incident{
-			at(60, nodeLost, 1), at(63, managerCrashes), at(67, podEvicted, 3), at(140.3, managerStarts), at(150, nodeReturns, 1),
+			at(60, nodeLost, 1), at(63, managerCrashes), at(67, podEvicted, 3), at(140.3, managerStarts),
+			at(150, nodeReturns, 1),
 		},
 		change: func(s *Scenario) {
 			s.Ranks, s.Behavior.SIGTERMExitCode, s.Behavior.AbortsWithoutPeers = 4, 1, true
