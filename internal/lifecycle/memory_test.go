@@ -150,6 +150,9 @@ func TestConfirmUnobservedFailure(t *testing.T) {
 		"the Job has yet to count a pod that failed": {
 			failed: 1, uncounted: 1, failure: &failure.Failure{}, want: maxStaleCacheDelay,
 		},
+		"one of three failed pods seems to run, and the Job has yet to count the others": {
+			failed: 3, originals: 1, uncounted: 2, failure: &failure.Failure{}, want: maxStaleCacheDelay,
+		},
 		"the Job counts more pods than those that failed": {failed: 3, uncounted: 1, failure: &failure.Failure{}},
 	} {
 		t.Run(name, func(t *testing.T) {

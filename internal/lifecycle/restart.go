@@ -68,17 +68,19 @@ func (s State) raiseFailedPodsBaseline(snapshot Snapshot) State {
 
 // mayFollowStaleCache reports whether a failure must hold for [maxStaleCacheDelay] before it counts, because the cache
 // of the Jobs may be ahead of that of the pods. A Job of the first attempt may count a completed rank whose pod the
-// cache does not contain yet. The Jobs may count a failed pod that, by its finalizer, they have yet to count. Or they
-// count one that still seems to run, so the failed pods and those that run are more than the ranks.
+// cache does not contain yet. The Jobs may count failed pods that, by their finalizer, they have yet to count. Or they
+// count some that still seem to run: these pods and those that seem to be gone are then more than the ranks.
 func (s State) mayFollowStaleCache(f *failure.Failure, snapshot Snapshot) bool {
 	switch {
 	case f == nil:
 		return false
 	case f.Reason == failure.ReasonUnobserved:
-		n := s.unobservedFailures(snapshot)
-		seemsToRun := n+snapshot.OriginalPods > snapshot.JobRanks
-		seemsUncounted := snapshot.FirstFailure != nil && n <= snapshot.UncountedFailures
-		return n > 0 && (seemsToRun || seemsUncounted)
+		n, uncounted := s.unobservedFailures(snapshot), int32(0)
+		if snapshot.FirstFailure != nil {
+			uncounted = snapshot.UncountedFailures
+		}
+		cached := uncounted + snapshot.OriginalPods
+		return n > 0 && n <= cached && (n <= uncounted || n+cached > snapshot.JobRanks)
 	default:
 		return f.Reason == failure.ReasonRankLost && s.Attempt == 0 && !s.wereAllReady()
 	}

@@ -25,6 +25,9 @@ func (o *oracle) recordSuccess(p *process) {
 		o.repetitions++
 		return
 	}
+	if o.final.Attempt > 0 && o.final.Phase == lifecycle.Pending {
+		o.repetitions++ // the cache of the pods may not show the rank before its Job counts it
+	}
 	name := p.pod.OwnerReferences[0].Name
 	if o.succeeded[name] == nil {
 		o.succeeded[name] = sets.Set[int32]{}
