@@ -148,6 +148,7 @@ func (s *simulation) applyToNode(i Incident, n *node) {
 	case nodeLost:
 		if !n.lost {
 			s.oracle.disruptions++
+			s.oracle.successTime = time.Time{} // the node may not have reported it
 			n.lose()
 			s.programs.timeOut(n)
 			if s.isUnobservedNextToLostNode() {
@@ -182,6 +183,7 @@ func (s *simulation) restartNode(n *node, off time.Duration) {
 		return
 	}
 	s.oracle.disruptions++
+	s.oracle.successTime = time.Time{} // the node may not have reported it
 	if s.scenario.Behavior.AbortsWithoutPeers || s.isUnobservedNextToLostNode() {
 		s.oracle.failures++ // peers fail before the node reports what it has lost
 	}
