@@ -20,15 +20,17 @@ import (
 func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	attempt, hasAttempt := gang.PodAttempt(pod)
 	isDeleting := pod.DeletionTimestamp != nil
+	// A user who starts one of several Jobs again starts a new run of the gang. Its attempts have the numbers of those
+	// of the run before.
+	isEnding := allContainersTerminated(pod) || hasAttempt && isDeleting
+	if isEnding && pod.CreationTimestamp.Time.Before(c.LastRestartTime.Add(-restartTimeTolerance)) {
+		return true
+	}
 	if hasAttempt && attempt >= c.Attempt {
 		return false
 	}
-	if isDeleting && !DeletionRequestTime(pod).After(c.AttemptStartTime) {
-		return true
-	}
 	// The deletion timestamp may have moved to the present, see IsDeletionConfirmed.
-	isEnding := allContainersTerminated(pod) || hasAttempt && isDeleting
-	if isEnding && pod.CreationTimestamp.Time.Before(c.LastRestartTime.Add(-restartTimeTolerance)) {
+	if isDeleting && !DeletionRequestTime(pod).After(c.AttemptStartTime) {
 		return true
 	}
 	// While the gang restarts, the time of the restart before is not known, and the clock of a node may be ahead of

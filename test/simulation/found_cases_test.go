@@ -20,6 +20,14 @@ func foundSequences() []sequence {
 		incidents: []Incident{at(60, setResized, 0, 2)},
 		change:    func(s *Scenario) { s.Late = []lateStream{late("rollcall-0/pods", 60.4, 66)} },
 	}, {
+		name: "a user starts one of two Jobs again next to a failed pod of the run before", shape: masterJobs,
+		incidents: []Incident{at(60, podEvicted, 3, 2), at(300, memberDeleted, 1), at(320, memberCreated)},
+		change: func(s *Scenario) {
+			s.ActiveDeadline, s.CleanPodPolicy, s.WithoutRules = 150*time.Second, "none", true
+			s.Behavior.SIGTERMExitCode, s.Behavior.AbortsWithoutPeers = 0, true
+		},
+		want: wantedEnd{phase: lifecycle.Failed, restarts: 1, end: lifecycle.Failed},
+	}, {
 		name: "a resize removes a rank that has succeeded", shape: oneStatefulSet,
 		incidents: []Incident{at(60, rankSucceeds, 2), at(90, setResized, 0, 1)},
 	}, {

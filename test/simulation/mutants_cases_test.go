@@ -352,6 +352,11 @@ func formerBuilds() []mutant {
 		name: "a pod that was replaced during a suspension runs on", sequence: "a master that its Job replaced",
 		edits: []edit{{"lifecycle/evidence.go", "w.hasFormerPods(s.LastTransitionTime)", "false"}},
 	}, {
+		name: "a failed pod of the run before counts in each attempt", sequence: "a user starts one of two Jobs again next",
+		edits: []edit{{
+			"failure/earlier_attempt.go", "	if isEnding && pod.Creation", "	if isEnding && attempt < c.Attempt && pod.Creation",
+		}},
+	}, {
 		name: "a pod of the second of a restart is one of the attempt before", sequence: "a StatefulSet has its next pods",
 		edits: []edit{{
 			"failure/earlier_attempt.go", "pod.CreationTimestamp.Time.Before(c.LastRestartTime.Add(-restartTimeTolerance))",
