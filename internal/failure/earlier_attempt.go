@@ -20,8 +20,9 @@ import (
 func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	attempt, hasAttempt := gang.PodAttempt(pod)
 	isDeleting := pod.DeletionTimestamp != nil
-	// A user who starts one of several Jobs again starts a new run of the gang. Its attempts have the numbers of those
-	// of the run before.
+	// The deletion timestamp may have moved to the present (see IsDeletionConfirmed), so the creation decides first. It
+	// comes before the number of the attempt: a user who starts one of several Jobs again starts a new run of the gang,
+	// whose attempts have the numbers of those of the run before.
 	isEnding := allContainersTerminated(pod) || hasAttempt && isDeleting
 	if isEnding && pod.CreationTimestamp.Time.Before(c.LastRestartTime.Add(-restartTimeTolerance)) {
 		return true
@@ -29,7 +30,6 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	if hasAttempt && attempt >= c.Attempt {
 		return false
 	}
-	// The deletion timestamp may have moved to the present, see IsDeletionConfirmed.
 	if isDeleting && !DeletionRequestTime(pod).After(c.AttemptStartTime) {
 		return true
 	}

@@ -227,8 +227,8 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		TerminatesStalled:  w.Job != nil && w.Gang.StallRules.File != "" && w.Gang.StallRules.Action == gang.StallRestart,
 		Terminating:        members.AnySuspended() || w.isTerminating(s),
 	}
-	if start := Observe(w.Workload).StartTime; w.Job != nil && !w.IsSuspended() && !start.IsZero() {
-		out.JobStartTime = start // another Job may have been started later
+	if w.Job != nil && !w.IsSuspended() && w.Job.Status.StartTime != nil {
+		out.JobStartTime = w.Job.Status.StartTime.Time // another Job may have been started later
 	}
 	if s.Phase == Restarting || s.isFailedByRollcall() {
 		out.TerminationStartTime = s.LastTransitionTime

@@ -69,7 +69,8 @@ func (s State) raiseFailedPodsBaseline(snapshot Snapshot) State {
 // mayFollowStaleCache reports whether a failure must hold for [maxStaleCacheDelay] before it counts, because the cache
 // of the Jobs may be ahead of that of the pods. A Job of the first attempt may count a completed rank whose pod the
 // cache does not contain yet. The Jobs may count failed pods that, by their finalizer, they have yet to count. Or they
-// count some that still seem to run: these pods and those that seem to be gone are then more than the ranks.
+// count some that still seem to run: these pods and those that seem to be gone are then more than the ranks. If the
+// cached pods cannot explain the number, some pods are gone, and waiting changes nothing.
 func (s State) mayFollowStaleCache(f *failure.Failure, snapshot Snapshot) bool {
 	switch {
 	case f == nil:

@@ -52,13 +52,18 @@ func hasTwoRevisions(set *appsv1.StatefulSet) bool {
 	return set.Status.ObservedGeneration < set.Generation || set.Status.CurrentRevision != set.Status.UpdateRevision
 }
 
+// replacesPods reports whether a StatefulSet deletes its outdated pods. With OnDelete, its user does.
+func replacesPods(set *appsv1.StatefulSet) bool {
+	return set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
+}
+
 // isOutdated reports whether a rollout of a StatefulSet can replace a pod. The status keeps two revisions with a
 // partition, and before Kubernetes 1.37 with the strategy OnDelete: the label of the pod then shows whether it has
 // the revision of its index (kubernetes pkg/controller/statefulset, newVersionedStatefulSetPod). The label also shows
 // a pod that a complete rollout has replaced, and that a late cache still contains.
 func isOutdated(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
 	status, partition := set.Status, findPartition(set)
-	isRolling := set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType && partition == 0
+	isRolling := replacesPods(set) && partition == 0
 	if status.ObservedGeneration < set.Generation || isRolling && hasTwoRevisions(set) {
 		return true
 	}
@@ -85,8 +90,7 @@ func (w WorkloadEvidence) isRollingOut() bool {
 		return set != nil
 	}
 	isRankMissing := len(w.Pods) < w.configuredRanks()
-	isRolling := hasTwoRevisions(set) && set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
-	return isRankMissing && isRolling ||
+	return isRankMissing && hasTwoRevisions(set) && replacesPods(set) ||
 		slices.ContainsFunc(w.Pods, func(pod corev1.Pod) bool { return isOutdated(set, &pod) })
 }
 

@@ -115,9 +115,10 @@ type oracle struct {
 	passes       int
 	leaders      int
 	forbidden    map[kind]bool
-	// resumed is when a Job was created or resumed last, and released when one was resumed last that held no nodes.
-	resumed, released time.Time
-	strangers         sets.Set[string]
+	// created and resumed are when a Job was created and resumed last. A Job that is resumed holds no nodes, while the
+	// ranks of another member may hold theirs when a Job is created.
+	created, resumed time.Time
+	strangers        sets.Set[string]
 	// isReplaced is true if a stranger existed while all members had finished. It is a new run of the gang then.
 	isReplaced bool
 	found      []violation
@@ -130,7 +131,7 @@ type oracle struct {
 func newOracle(s *simulation) *oracle {
 	o := &oracle{
 		simulation: s, succeeded: map[string]sets.Set[int32]{}, completed: sets.Set[string]{}, forbidden: map[kind]bool{},
-		strangers: sets.Set[string]{}, last: map[types.UID]string{}, resumed: epoch, released: epoch,
+		strangers: sets.Set[string]{}, last: map[types.UID]string{}, created: epoch, resumed: epoch,
 		sizes: map[string]int32{}, expired: map[types.UID]string{},
 	}
 	s.api.written = append(s.api.written, o.observe)
@@ -195,9 +196,9 @@ func (o *oracle) observeJob(before, after *batchv1.Job) {
 	}
 	switch {
 	case before == nil:
-		o.resumed = o.now // the ranks of another member may hold their nodes already
+		o.created = o.now
 	case wasSuspended && !isSuspended:
-		o.resumed, o.released = o.now, o.now
+		o.resumed = o.now
 	}
 	if isCompleting(after) && !isCompleting(before) { // a later write is not of the run that the user starts again
 		o.completed.Insert(after.Name)
@@ -283,11 +284,14 @@ func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 	switch f.Reason {
 	case failure.ReasonStartTimeout:
 		timeout = o.scenario.StartTimeout
+		if o.created.After(since) {
+			since = o.created
+		}
 		o.failures++
 	case failure.ReasonScheduleTimeout:
 		o.disruptions++
 		if !o.startedApart { // others than Rollcall started the ranks before
-			timeout, since = o.scenario.ScheduleTimeout, o.released
+			timeout = o.scenario.ScheduleTimeout
 		}
 	default:
 		return

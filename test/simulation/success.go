@@ -17,8 +17,8 @@ import (
 // when the other members are resumed.
 func (o *oracle) recordSuccess(p *process) {
 	attempt, hasAttempt := gang.PodAttempt(p.pod)
-	current := o.final.Attempt
-	if job, ok := o.api.find(jobKind, controllerOf(p.pod)).(*batchv1.Job); ok {
+	name, current := controllerOf(p.pod), o.final.Attempt
+	if job, ok := o.api.find(jobKind, name).(*batchv1.Job); ok {
 		current = min(current, gang.Workload{Job: job}.TemplateAttempt())
 	}
 	if hasAttempt && attempt < current && o.final.Phase != lifecycle.Suspended {
@@ -28,7 +28,6 @@ func (o *oracle) recordSuccess(p *process) {
 	if o.final.Attempt > 0 && o.final.Phase == lifecycle.Pending {
 		o.repetitions++ // the cache of the pods may not show the rank before its Job counts it
 	}
-	name := p.pod.OwnerReferences[0].Name
 	if o.succeeded[name] == nil {
 		o.succeeded[name] = sets.Set[int32]{}
 	}
