@@ -38,13 +38,17 @@ func (o *oracle) checkSeconds(before client.Object, after lifecycle.Status) {
 }
 
 // startTimes returns the earliest and the latest time from which the status after a status may count. A report on a
-// member that had no status counts from the creation of the member.
+// member that had no status counts from the creation of the member, and one that begins a new run from its own time.
 func (o *oracle) startTimes(last lifecycle.Status) (earliest, latest time.Time) {
+	earliest, latest = last.LastTransitionTime, last.LastTransitionTime
 	isReport := last.Reason == gang.ReasonRequestRejected || last.Reason == gang.ReasonMemberConflict
 	if last.LastTransitionTime.IsZero() || isReport && last.Seconds.Total() == 0 {
-		return o.creationTimes()
+		earliest, latest = o.creationTimes()
+		if latest.Before(last.LastTransitionTime) {
+			latest = last.LastTransitionTime
+		}
 	}
-	return last.LastTransitionTime, last.LastTransitionTime
+	return earliest, latest
 }
 
 // creationTimes returns when the first and the last member that exists was created, to the second.
