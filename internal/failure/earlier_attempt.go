@@ -34,7 +34,7 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 		return true
 	}
 	// While the gang restarts, the time of the restart before is not known, and the clock of a node may be ahead of
-	// the times below. The number in the template changes before the Job is resumed.
+	// the times below. The number in the template changes before the Job is resumed, unless the webhook is unavailable.
 	if hasAttempt && isEnding && (attempt < c.TemplateAttempt || c.precedesJobStart(pod)) {
 		return true
 	}

@@ -29,10 +29,11 @@ func findLostNode(pod *corev1.Pod) time.Time {
 // IsOnLostNode reports whether the node of a pod does not report any more; see [findLostNode].
 func IsOnLostNode(pod *corev1.Pod) bool { return !findLostNode(pod).IsZero() }
 
-// lostNodeFailure returns the failure of a pod on a lost node; nil if its node is not lost or does not count.
+// lostNodeFailure returns the failure of a pod on a lost node; nil if its node is not lost or does not count. A node
+// that was lost before the attempt started does not count: a late cache can contain a pod of the attempt before.
 func (c Context) lostNodeFailure(pod *corev1.Pod) *Failure {
 	lost := findLostNode(pod)
-	if c.IgnoresLostNodes || lost.IsZero() {
+	if c.IgnoresLostNodes || lost.IsZero() || !lost.After(c.AttemptStartTime) {
 		return nil
 	}
 	return &Failure{Reason: ReasonNodeLost, Time: lost}

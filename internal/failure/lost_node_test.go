@@ -45,6 +45,12 @@ func TestLostNode(t *testing.T) {
 		"the gang waits for lost nodes": {
 			change: podtest.OnLostNode(20), context: failure.Context{IgnoresLostNodes: true},
 		},
+		"the node was lost in the attempt before": {
+			change: podtest.OnLostNode(20), context: failure.Context{AttemptStartTime: podtest.At(20)},
+		},
+		"the node was lost in this attempt": {
+			change: podtest.OnLostNode(21), context: failure.Context{AttemptStartTime: podtest.At(20)}, want: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := failure.First([]corev1.Pod{podtest.RankPod(0, nil), podtest.RankPod(1, c.change)}, 0, c.context)

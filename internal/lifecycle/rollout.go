@@ -60,18 +60,19 @@ func replacesPods(set *appsv1.StatefulSet) bool {
 // isOutdated reports whether a rollout of a StatefulSet can replace a pod. The status keeps two revisions with a
 // partition, and before Kubernetes 1.37 with the strategy OnDelete: the label of the pod then shows whether it has
 // the revision of its index (kubernetes pkg/controller/statefulset, newVersionedStatefulSetPod). The label also shows
-// a pod that a complete rollout has replaced, and that a late cache still contains.
+// a pod that a complete rollout has replaced, and that a late cache still contains. A pod below a partition keeps the
+// revision of a rollout that its user took back.
 func isOutdated(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
 	status, partition := set.Status, findPartition(set)
 	isRolling := replacesPods(set) && partition == 0
 	if status.ObservedGeneration < set.Generation || isRolling && hasTwoRevisions(set) {
 		return true
 	}
-	revision := status.UpdateRevision
+	revision := pod.Labels[appsv1.ControllerRevisionHashLabelKey]
 	if gang.PodIndex(pod) < partition {
-		revision = status.CurrentRevision
+		return hasTwoRevisions(set) && revision != status.CurrentRevision
 	}
-	return pod.Labels[appsv1.ControllerRevisionHashLabelKey] != revision
+	return revision != status.UpdateRevision
 }
 
 // findPartition returns the index below which a rollout of a StatefulSet replaces no pods.

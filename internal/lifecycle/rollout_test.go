@@ -48,6 +48,9 @@ func TestExcludePodsOfRollout(t *testing.T) {
 		"a partition that keeps the old pod": {
 			strategy: partition, current: "a", revisions: []string{"a", "b"}, wantFailed: true,
 		},
+		"a partition that keeps a pod of a rollout that was taken back": {
+			strategy: partition, current: "b", revisions: []string{"a", "b"}, wantFailed: true,
+		},
 		"a partition, and a pod above it is old": {
 			strategy: partition, current: "a", revisions: []string{"a", "a"}, wantFailed: true, wantRollingOut: true,
 		},

@@ -28,6 +28,12 @@ func foundSequences() []sequence {
 		},
 		want: wantedEnd{phase: lifecycle.Failed, restarts: 1, end: lifecycle.Failed},
 	}, {
+		name: "a late cache shows a lost node after the gang was suspended and resumed", shape: oneJob,
+		incidents: []Incident{at(60, nodeLost, 1), at(111, userSuspends), at(114, userResumes)},
+		change: func(s *Scenario) {
+			s.Late = []lateStream{late("rollcall-0/pods", 109, 111), late("rollcall-0/pods", 111, 118)}
+		},
+	}, {
 		name: "a resize removes a rank that has succeeded", shape: oneStatefulSet,
 		incidents: []Incident{at(60, rankSucceeds, 2), at(90, setResized, 0, 1)},
 	}, {

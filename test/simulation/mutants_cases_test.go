@@ -133,10 +133,13 @@ func decisionMutants() []mutant {
 		name: "the pods of a lost node are not a failure", sequence: "a gang restarts when a node",
 		edits: []edit{{"failure/hardware.go", "if c.IgnoresLostNodes ||", "if true || c.IgnoresLostNodes ||"}},
 	}, {
+		name: "a lost node is a reason for each attempt", sequence: "a late cache shows a lost node",
+		edits: []edit{{"failure/hardware.go", "|| !lost.After(c.AttemptStartTime) {", "{"}},
+	}, {
 		name: "a replaced pod in a late cache is a deleted rank", sequence: "a late cache contains a pod that",
 		edits: []edit{{
-			"lifecycle/rollout.go", "	revision := status.UpdateRevision\n",
-			"	if isRolling {\n\t\treturn false\n\t}\n	revision := status.UpdateRevision\n",
+			"lifecycle/rollout.go", "	return revision != status.UpdateRevision\n",
+			"	return !isRolling && revision != status.UpdateRevision\n",
 		}},
 	}, {
 		name: "a decision because of a lost node is forgotten", sequence: "a node returns while",
