@@ -88,7 +88,7 @@ func (s *simulation) noteLostRank(pod *corev1.Pod) {
 	workload, index := controllerOf(pod), gang.PodIndex(pod)
 	runs := s.programs.find(workload, index) != nil && !s.oracle.succeeded[workload].Has(index)
 	if runs && s.oracle.isOfGang(pod) && s.oracle.final.Phase == lifecycle.Running && s.oracle.resizes == 0 {
-		s.oracle.failureTime = s.now
+		s.oracle.failureTime, s.oracle.lostPod = s.now, pod.UID
 	}
 }
 

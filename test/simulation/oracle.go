@@ -82,7 +82,9 @@ type oracle struct {
 	failures, disruptions, parted int
 	nonRetriable                  bool
 	// failureTime is when a program of the gang failed last, and not because of SIGTERM, or a running gang lost a rank.
+	// lostPod is the pod of that rank.
 	failureTime time.Time
+	lostPod     types.UID
 	// successTime is when a master finished its work whose workers fail because of that; zero if there is none.
 	successTime time.Time
 	// mayExitUnobserved is true if ranks may have exited with code 0 on SIGTERM before a manager observed it.

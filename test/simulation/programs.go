@@ -88,6 +88,9 @@ func (p *programs) exited(ended *process) {
 	p.live = slices.DeleteFunc(p.live, func(other *process) bool { return other == ended })
 	isSuccess := ended.exitCode == 0 && !ended.terminating
 	if isSuccess {
+		if ended.pod.UID == p.oracle.lostPod {
+			p.oracle.failureTime = time.Time{} // the rank finished its work before its kubelet terminated it
+		}
 		p.oracle.recordSuccess(ended)
 		p.abortAfterMaster(ended)
 		return
@@ -110,7 +113,7 @@ func (p *programs) abortAfterMaster(ended *process) {
 		return // the success makes no worker fail
 	}
 	p.oracle.failures++ // the gang may restart for a moment, before the success is reported
-	if !ended.node.lost {
+	if mayHaveFailed := p.now.Sub(p.oracle.failureTime) < 10*time.Second; !ended.node.lost && !mayHaveFailed {
 		p.oracle.successTime = p.now
 	}
 }
