@@ -274,7 +274,7 @@ func (c Context) attributePreviousExit(pod *corev1.Pod, f *Failure) *Failure {
 	switch {
 	case f == nil:
 		return nil
-	case pod.CreationTimestamp.Time.Before(c.ResumeTime) && !f.Time.After(c.ResumeTime):
+	case c.precedesResumption(pod) && !f.Time.After(c.ResumeTime):
 		return nil // the pod ran on while another member was suspended
 	case !c.TerminationStartTime.IsZero():
 		return f.markMaybeTerminated(f.Time.After(c.TerminationStartTime))

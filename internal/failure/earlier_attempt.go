@@ -45,8 +45,8 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	return hasExitedBy(pod, c.AttemptStartTime)
 }
 
-// restartTimeTolerance is how long before a restart a pod must have been created to belong to an earlier attempt
-// whenever it exits. A StatefulSet whose containers have all exited can create its next pods within the second of the
+// restartTimeTolerance is how long before a restart, or before the resumption of all members, a pod must have been
+// created to belong to an earlier attempt. A StatefulSet whose containers have all exited can create its next pods within the second of the
 // restart, and the clock of the manager may be two seconds ahead.
 const restartTimeTolerance = 3 * time.Second
 
@@ -60,7 +60,12 @@ func (c Context) precedesJobStart(pod *corev1.Pod) bool {
 // for an attempt after the first. The pods of StatefulSets and of gangs that never restart have no label. A failure
 // ends such a gang, unless another member is suspended.
 func (c Context) hasEndedBeforeResumption(pod *corev1.Pod) bool {
-	return c.Attempt > 0 && pod.CreationTimestamp.Time.Before(c.ResumeTime) && hasExitedBy(pod, c.ResumeTime)
+	return c.Attempt > 0 && c.precedesResumption(pod) && hasExitedBy(pod, c.ResumeTime)
+}
+
+// precedesResumption reports whether a pod was created before all members were resumed for the attempt.
+func (c Context) precedesResumption(pod *corev1.Pod) bool {
+	return pod.CreationTimestamp.Time.Before(c.ResumeTime.Add(-restartTimeTolerance))
 }
 
 // hasExitedBy reports whether all containers of a pod exited by a time.

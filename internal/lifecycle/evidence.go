@@ -88,6 +88,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		Members: slices.Clone(e.Members), Now: e.Now, AllPodsTerminated: e.Members.AllSuspended(),
 	}}
 	known, completed := m.completed.known(s), sets.Set[int32]{}
+	replaced := sets.Set[types.UID]{}
 	var rankUIDs []types.UID
 	var failures []*failure.Failure
 	hasAllRanks := true
@@ -100,7 +101,9 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		context = s.failureContext(w, out.Members)
 		context.UnhealthyPods = unhealthy
 		context.OmitOutput = !e.Workloads[0].Gang.RestartRules.FailureOutput
-		failable := w.excludeReplacedPods()
+		failable := w.excludeReplacedPods(m.replacedPods)
+		replaced.Insert(w.listReplacedPods(failable)...)
+		setIf(&out.RollingOut, w.hasReplacedRank(m.replacedPods))
 		completedRanks, lostRanks := w.findCompletedRanks(context, known, readyTime)
 		completed.Insert(completedRanks...)
 		out.LostRanks += lostRanks
@@ -111,6 +114,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		uids, isComplete := w.listRankUIDs()
 		rankUIDs, hasAllRanks = append(rankUIDs, uids...), hasAllRanks && isComplete
 	}
+	m.replacedPods = replaced
 	out.addSilence(e.RankLog)
 	out.FirstFailure = context.Select(failures)
 	orphans := observeTermination(0, e.Orphans, e.Now, e.IgnoresOverduePods, e.IgnoresOverduePods)
@@ -166,6 +170,9 @@ func (o *Observed) addWorkload(
 	o.UncountedFailures += countUncountedFailures(w.Job, w.excludeNextAttempt(s))
 	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
 	setIf(&o.HasPods, len(w.Pods) > 0)
+	for i := range w.Pods {
+		o.OldestPodTime = earliestTime(o.OldestPodTime, w.Pods[i].CreationTimestamp.UTC())
+	}
 	setIf(&o.HasFormerPods, w.hasFormerPods(s.LastTransitionTime))
 	setIf(&o.ResumedExternally, last.SuspendedByRollcall && !w.IsSuspended())
 	setIf(&o.IsRankWithoutPod, w.StatefulSet != nil && len(w.Pods) < w.configuredRanks())
@@ -179,6 +186,7 @@ func (o *Observed) addWorkload(
 // addResult adds what the pods of a workload show before its controller reports it.
 func (s *MemberState) addResult(state State, e Evidence, w WorkloadEvidence) {
 	isFinishing := w.isCompletingGang(*s, len(e.Members) == 1, state) || isPastDeadline(w.Workload, e.Now)
+	s.Observed.ReportedReadyPods = s.Observed.ReadyPods
 	if state.Attempt > 0 { // after a short suspension, a Job may still count the pods from before
 		s.Observed.ReadyPods = min(s.Observed.ReadyPods, countPods(w.Pods, IsPodReady))
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -31,6 +32,8 @@ type Memory struct {
 	// failedPodsBeforeResume is the number of failed pods that the Jobs of a suspended gang counted last when no pod of
 	// its attempt was left; nil if this process has not observed that.
 	failedPodsBeforeResume *int32
+	// replacedPods contains the pods that terminate because of a rollout or a resize, also if its user takes it back.
+	replacedPods sets.Set[types.UID]
 	// decision is the last decision to restart or fail the gang.
 	decision failureDecision
 }

@@ -19,8 +19,9 @@ type Observation struct {
 	IsStatefulSet bool
 	// Size is the number of ranks that the spec asks for.
 	Size int32
-	// ReadyPods is the number of ready pods.
-	ReadyPods int32
+	// ReadyPods is the number of ready pods. ReportedReadyPods is that of the status of the workload, also if the cache
+	// does not contain the pods yet.
+	ReadyPods, ReportedReadyPods int32
 	// SucceededPods is the number of ranks of a Job that have succeeded. For a StatefulSet, [State.Observe] sets the
 	// number of those that are not ready.
 	SucceededPods int32

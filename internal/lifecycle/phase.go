@@ -66,11 +66,12 @@ func (m Members) allReady() bool {
 	return m.allMatch(func(s MemberState) bool { return s.Observed.ReadyPods >= s.MinReady })
 }
 
-// allReadyOrSucceeded reports whether every rank is ready or has succeeded. After a short suspension, a Job may still
-// count ranks that run again, so that is not enough for the phase Running.
+// allReadyOrSucceeded reports whether every rank is ready or has succeeded by the status of its workload. After a short
+// suspension, a Job may still count ranks that run again, so that is not enough for the phase Running.
 func (m Members) allReadyOrSucceeded() bool {
 	return m.allMatch(func(s MemberState) bool {
-		return s.Observed.Complete || s.Observed.ReadyPods+s.Observed.SucceededPods >= s.MinReady
+		ready := max(s.Observed.ReadyPods, s.Observed.ReportedReadyPods)
+		return s.Observed.Complete || ready+s.Observed.SucceededPods >= s.MinReady
 	})
 }
 

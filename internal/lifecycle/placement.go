@@ -58,7 +58,7 @@ func (s State) NextDeadline(policies gang.RestartRules, snapshot Snapshot) time.
 func (s State) scheduleDeadline(policies gang.RestartRules, snapshot Snapshot) time.Time {
 	timeout, p := policies.ScheduleTimeout, snapshot.Placement
 	if timeout <= 0 || policies.RestartPolicy != gang.RestartPolicyGang || !mayFail(policies, snapshot.Members) ||
-		!s.isStarting() || p.Bound == 0 || p.Unbound == 0 {
+		!s.isStarting() || snapshot.Members.allReadyOrSucceeded() || p.Bound == 0 || p.Unbound == 0 {
 		return time.Time{}
 	}
 	h := fnv.New32a()

@@ -241,7 +241,7 @@ func TestScaledDownPodsAreIgnored(t *testing.T) {
 	for size, want := range map[int32]int{0: 0, 1: 1, 2: 2} {
 		job := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: &size}}
 		w := WorkloadEvidence{Workload: gang.Workload{Job: job}, Pods: pods}
-		if got := w.excludeReplacedPods(); len(got) != want {
+		if got := w.excludeReplacedPods(nil); len(got) != want {
 			t.Errorf("Job with parallelism %d: %d pods can fail, want %d", size, len(got), want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -17,8 +18,9 @@ import (
 // excluded: with the strategy OnDelete or a partition, a rollout can last forever. If a StatefulSet was resized
 // and is being injected again, all pods are excluded: the rollout follows within seconds, and a restart in
 // between would restore the previous size. A resize that was rejected, or that takes longer, excludes only the
-// pods beyond the previous size.
-func (w WorkloadEvidence) excludeReplacedPods() []corev1.Pod {
+// pods beyond the previous size. replaced contains the deleted pods that the last pass excluded: a user can take back
+// the rollout or the resize while they terminate.
+func (w WorkloadEvidence) excludeReplacedPods(replaced sets.Set[types.UID]) []corev1.Pod {
 	size, isSet := w.Ranks(), w.StatefulSet != nil
 	switch {
 	case isSet && w.InjectedReplicas == nil:
@@ -29,13 +31,39 @@ func (w WorkloadEvidence) excludeReplacedPods() []corev1.Pod {
 		size = *w.InjectedReplicas
 	}
 	isReplaced := func(pod corev1.Pod) bool {
-		isRolledOut := isSet && pod.DeletionTimestamp != nil && !failure.IsDisrupted(&pod) && isOutdated(w.StatefulSet, &pod)
+		isOfRollout := replaced.Has(pod.UID) || isSet && isOutdated(w.StatefulSet, &pod)
+		isRolledOut := pod.DeletionTimestamp != nil && !failure.IsDisrupted(&pod) && isOfRollout
 		return gang.PodIndex(&pod) >= size || isRolledOut
 	}
 	if !slices.ContainsFunc(w.Pods, isReplaced) {
 		return w.Pods // avoids a copy in the usual case
 	}
 	return slices.DeleteFunc(slices.Clone(w.Pods), isReplaced)
+}
+
+// listReplacedPods returns the UIDs of the deleted pods that are not among those whose failure counts.
+func (w WorkloadEvidence) listReplacedPods(failable []corev1.Pod) []types.UID {
+	if len(failable) == len(w.Pods) {
+		return nil
+	}
+	counts := sets.Set[types.UID]{}
+	for i := range failable {
+		counts.Insert(failable[i].UID)
+	}
+	var out []types.UID
+	for i := range w.Pods {
+		if pod := &w.Pods[i]; pod.DeletionTimestamp != nil && !counts.Has(pod.UID) {
+			out = append(out, pod.UID)
+		}
+	}
+	return out
+}
+
+// hasReplacedRank reports whether a rank of a StatefulSet waits for the end of one of the given pods.
+func (w WorkloadEvidence) hasReplacedRank(replaced sets.Set[types.UID]) bool {
+	return w.StatefulSet != nil && slices.ContainsFunc(w.Pods, func(pod corev1.Pod) bool {
+		return replaced.Has(pod.UID) && int(gang.PodIndex(&pod)) < w.configuredRanks()
+	})
 }
 
 // isResizing reports whether a StatefulSet was resized, and its injection has neither ended nor is overdue. A size of

@@ -79,7 +79,7 @@ func TestExcludePodsOfRollout(t *testing.T) {
 				want = append([]string{"train-0-x"}, want...)
 			}
 			var got []string
-			for _, pod := range w.excludeReplacedPods() {
+			for _, pod := range w.excludeReplacedPods(nil) {
 				got = append(got, pod.Name)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {

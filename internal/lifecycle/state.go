@@ -342,6 +342,7 @@ func (s State) startAttempt(snapshot Snapshot) State {
 	s.FailedPodsBaseline = snapshot.Members.FailedPods() + snapshot.UncountedFailures
 	if n := snapshot.FailedPodsBeforeResume; n != nil && snapshot.HasPods { // later failures are of this attempt
 		s.FailedPodsBaseline = min(s.FailedPodsBaseline, *n)
+		s.AttemptStartTime = earliestTime(s.AttemptStartTime, snapshot.OldestPodTime)
 	}
 	s.StartCompleted, s.StatefulSetPods, s.JobStartTime = false, "", time.Time{}
 	return s

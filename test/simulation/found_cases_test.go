@@ -18,7 +18,7 @@ func foundSequences() []sequence {
 	}, {
 		name: "a late cache contains a pod that a complete rollout has replaced", shape: oneStatefulSet,
 		incidents: []Incident{at(60, setResized, 0, 2)},
-		change:    func(s *Scenario) { s.Late = []lateStream{late("rollcall-0/pods", 60.4, 66)} },
+		change:    func(s *Scenario) { s.Late = []lateStream{late("rollcall-0/pods", 60.1, 66)} },
 	}, {
 		name: "a user starts one of two Jobs again next to a failed pod of the run before", shape: masterJobs,
 		incidents: []Incident{at(60, podEvicted, 3, 2), at(300, memberDeleted, 1), at(320, memberCreated)},

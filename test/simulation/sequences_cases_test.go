@@ -13,8 +13,8 @@ func sequences() []sequence {
 	var out []sequence
 	for _, list := range [][]sequence{
 		restartSequences(), crashSequences(), memberSequences(), completionSequences(), nodeSequences(),
-		queueSequences(), rejectionSequences(), clockSequences(), foundSequences(), interruptedSequences(),
-		avoidedNodeSequences(), limitSequences(),
+		queueSequences(), rejectionSequences(), clockSequences(), foundSequences(), reviewedSequences(),
+		interruptedSequences(), avoidedNodeSequences(), limitSequences(),
 	} {
 		out = append(out, list...)
 	}
