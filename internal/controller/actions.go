@@ -291,6 +291,9 @@ func (r *Reconciler) cleanUpPods(ctx context.Context, g *observedGang, s lifecyc
 		if terminatesOwnPods(m.Job) {
 			continue // the Job controller deletes them, and the event of the condition causes a pass
 		}
+		if isSpecChangeDue(g, m, s) {
+			continue // a policy denies the end of the Job, which would replace its pods
+		}
 		err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(m.Meta().Namespace),
 			client.MatchingLabelsSelector{Selector: jobPodSelector(m)})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -300,6 +303,12 @@ func (r *Reconciler) cleanUpPods(ctx context.Context, g *observedGang, s lifecyc
 			"member", m.Meta().Name, "pods", m.observed.NonTerminatingPods)
 	}
 	return nil
+}
+
+// isSpecChangeDue reports whether the spec of a member is not that of a state, because its change was rejected.
+func isSpecChangeDue(g *observedGang, m member, s lifecycle.State) bool {
+	status := lifecycle.Status{State: s}
+	return mutateWorkload(m.DeepCopy(), desiredAction(g, m, s), &status, m.lastStatus())
 }
 
 // terminatesOwnPods reports whether a Job has a result and waits for its pods to terminate.

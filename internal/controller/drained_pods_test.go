@@ -63,7 +63,7 @@ func TestUntrackDeletedPods(t *testing.T) {
 			m := member{Member: roster.Member{Workload: gang.Workload{Job: &batchv1.Job{}}, Result: result}}
 			m.observed.PodsToUntrack = []*corev1.Pod{&pod}
 			m.Job.Namespace = pod.Namespace
-			err := r.untrackDeletedPods(t.Context(), &session{}, m, c.next)
+			err := r.untrackDeletedPods(t.Context(), &observedGang{pass: &pass{session: &session{}}}, m, c.next)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -116,9 +116,11 @@ var removeTrackingFinalizer = client.RawPatch(types.StrategicMergePatchType,
 // failed or was rejected is repeated in the next pass of the same manager: a pod on a lost node exits when the node
 // returns.
 //
-// While a user suspends one of several members, the others run on, and the disruption of a pod is not a failure. Such
-// pods are untracked when they are observed, and their Job replaces them.
-func (r *Reconciler) untrackDeletedPods(ctx context.Context, s *session, m member, next lifecycle.Phase) error {
+// While one of several members is suspended, by a user or because a policy denies that Rollcall resumes it, the others
+// run on, and the disruption of a pod is not a failure. Such pods are untracked when they are observed, and their Job
+// replaces them.
+func (r *Reconciler) untrackDeletedPods(ctx context.Context, g *observedGang, m member, next lifecycle.Phase) error {
+	s, isAnySuspended := g.pass.session, next == lifecycle.Suspended || next.Active() && g.memberStates.AnySuspended()
 	uid := m.Meta().UID
 	var names []string
 	switch {
@@ -126,7 +128,7 @@ func (r *Reconciler) untrackDeletedPods(ctx context.Context, s *session, m membe
 		names = append(s.podsToUntrack[uid], namesOf(m.observed.PodsToUntrack)...)
 		slices.Sort(names)
 		names = slices.Compact(names) // a pod whose patch failed is observed again
-	case next == lifecycle.Suspended && m.restartsCompleted():
+	case isAnySuspended && m.restartsCompleted():
 		names = namesOf(slices.DeleteFunc(slices.Clone(m.observed.PodsToUntrack), func(pod *corev1.Pod) bool {
 			return !failure.IsDisrupted(pod)
 		}))

@@ -139,7 +139,8 @@ func findProbedContainers(w gang.Workload, rules gang.StallRules) []string {
 }
 
 // listOrphans lists the pods of deleted members of a gang that restarts. They have the names and the addresses of
-// ranks of the gang until they have terminated. Pods of another workload that exists are not orphans.
+// ranks of the gang until they have terminated. Pods of another workload that exists are not orphans, nor are those of
+// a workload with another name: everybody can create such pods.
 func (r *Reconciler) listOrphans(ctx context.Context, g *observedGang, state lifecycle.State) ([]corev1.Pod, error) {
 	if !g.multiWorkload || state.Phase != lifecycle.Restarting {
 		return nil, nil
@@ -153,6 +154,14 @@ func (r *Reconciler) listOrphans(ctx context.Context, g *observedGang, state lif
 	}
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
 		owner := metav1.GetControllerOf(&pod)
-		return owner == nil || slices.Contains(existing, owner.UID)
+		return owner == nil || slices.Contains(existing, owner.UID) || !g.hasMemberName(owner)
 	}), nil
+}
+
+// hasMemberName reports whether an owner of pods has the kind of a workload and the name of a member.
+func (g *observedGang) hasMemberName(owner *metav1.OwnerReference) bool {
+	isWorkload := owner.Kind == string(gang.Job) || owner.Kind == string(gang.StatefulSet)
+	return isWorkload && slices.ContainsFunc(g.memberStates, func(s lifecycle.MemberState) bool {
+		return s.WorkloadName == owner.Name
+	})
 }

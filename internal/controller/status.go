@@ -60,10 +60,13 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	last := m.lastStatus() // the writes change the workload in memory
 	isPrimary := g.isPrimaryMember(m)
 	if !isPrimary { // the primary member has the status, so the failure is recorded
-		g.pass.handleError(r.untrackDeletedPods(ctx, s, m, status.Phase))
+		g.pass.handleError(r.untrackDeletedPods(ctx, g, m, status.Phase))
 	}
 	wrote, err := r.applyAction(ctx, m, a, status)
 	if isRejected(err) {
+		if isPrimary { // the memory has the failure, and a pod that exits with code 0 must not complete its Job
+			g.pass.handleError(r.untrackDeletedPods(ctx, g, m, status.Phase))
+		}
 		return r.reportRejectedUpdate(ctx, g, m, err)
 	}
 	if err == nil && !wrote {
@@ -73,7 +76,7 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 		return err
 	}
 	if isPrimary {
-		g.pass.handleError(r.untrackDeletedPods(ctx, s, m, status.Phase))
+		g.pass.handleError(r.untrackDeletedPods(ctx, g, m, status.Phase))
 	}
 	if !wrote {
 		return nil

@@ -117,9 +117,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	m.replacedPods = replaced
 	out.addSilence(e.RankLog)
 	out.FirstFailure = context.Select(failures)
-	orphans := observeTermination(0, e.Orphans, e.Now, e.IgnoresOverduePods, e.IgnoresOverduePods)
-	out.AllPodsTerminated = out.AllPodsTerminated && orphans.allTerminated
-	out.NextCheckTime = earliestTime(out.NextCheckTime, orphans.nextTimeout)
+	out.addOrphans(s, e)
 	if f := m.decision.unwrittenDisruption(s); f != nil {
 		out.FirstFailure = f
 	}
@@ -129,6 +127,17 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		out.StatefulSetPods = IdentifyPods(rankUIDs)
 	}
 	return out
+}
+
+// addOrphans adds the pods of deleted members, for which a restart waits.
+func (o *Observed) addOrphans(s State, e Evidence) {
+	termination := observeTermination(0, e.Orphans, e.Now, e.IgnoresOverduePods, e.IgnoresOverduePods)
+	o.AllPodsTerminated = o.AllPodsTerminated && termination.allTerminated
+	stuck, nextCheckTime := WorkloadEvidence{Pods: e.Orphans}.findStuckPod(s.Phase, e.Now)
+	if o.StuckPod == nil {
+		o.StuckPod = stuck
+	}
+	o.NextCheckTime = earliestTime(o.NextCheckTime, termination.nextTimeout, nextCheckTime)
 }
 
 // jobRanks returns the number of ranks of Jobs.

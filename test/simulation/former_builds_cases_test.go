@@ -95,7 +95,7 @@ func formerBuilds() []mutant {
 		edits: []edit{{"lifecycle/evidence.go", "if w.StatefulSet != nil && completed.Len() > 0 {", "if false {"}},
 	}, {
 		name: "a drained pod counts while another member is suspended", sequence: "the master is drained while",
-		edits: []edit{{"controller/job_status.go", "next == lifecycle.Suspended && m.restartsCompleted()", "false"}},
+		edits: []edit{{"controller/job_status.go", "isAnySuspended && m.restartsCompleted()", "false && isAnySuspended"}},
 	}, {
 		name: "a pod that was replaced during a suspension runs on", sequence: "a master that its Job replaced",
 		edits: []edit{{"lifecycle/evidence.go", "w.hasFormerPods(s.LastTransitionTime)", "false"}},
@@ -165,5 +165,22 @@ func formerBuilds() []mutant {
 		edits: []edit{{
 			"lifecycle/restart.go", "|| slices.ContainsFunc(snapshot.Members, isReady)", "|| slices.ContainsFunc(Members{}, isReady)",
 		}},
+	}, {
+		name: "pods with the label of the gang block a restart", sequence: "a single Job has the label of",
+		edits: []edit{{"controller/observe.go", " || !g.hasMemberName(owner)", ""}},
+	}, {
+		name: "a pod is untracked only after its suspension is permitted", sequence: "a master is drained while a policy",
+		edits: []edit{{"controller/status.go", "if isPrimary { // the memory has", "if false { // the memory has"}},
+	}, {
+		name: "a pod is not untracked while Rollcall cannot resume a member", sequence: "a launcher is drained before",
+		edits: []edit{{
+			"controller/job_status.go", "|| next.Active() && g.memberStates.AnySuspended()", "",
+		}},
+	}, {
+		name: "the pods of deleted members are never stuck", sequence: "a member is recreated next to its pod",
+		edits: []edit{{"lifecycle/evidence.go", "if o.StuckPod == nil {", "if false {"}},
+	}, {
+		name: "pods are deleted before the end of their Job is permitted", sequence: "a policy denies the end of",
+		edits: []edit{{"controller/actions.go", "if isSpecChangeDue(g, m, s) {", "if false {"}},
 	}}
 }

@@ -32,8 +32,11 @@ func (s *simulation) apply(i Incident) {
 		s.admission.down = i.Kind == webhookDown
 	case writesDenied:
 		s.oracle.forbidden[deniedKinds[i.Target%len(deniedKinds)]] = true
+	case memberDenied:
+		s.oracle.deniedMembers.Insert(s.scenario.members()[i.Target].name)
 	case writesAllowed:
 		clear(s.oracle.forbidden)
+		clear(s.oracle.deniedMembers)
 	case resizesDenied:
 		s.admission.mostReplicas, s.admission.denialCode = s.scenario.Ranks, int32(i.Value)
 	case resizesAllowed:
@@ -356,6 +359,8 @@ func (s *simulation) applyToMember(i Incident) {
 		s.updateMember(m, func(w gang.Workload) {
 			w.Template().Spec.Containers[0].Image = "example.com/train:" + i.At.String()
 		})
+	case singleJobComes:
+		s.createSingleJob()
 	case strangerComes:
 		s.createStranger()
 	}

@@ -208,7 +208,7 @@ func (o *oracle) describeProblem(missing int) string {
 	switch {
 	case o.isAnyJobFailing() && !status.Phase.Terminal() && !o.conflictsWithStranger():
 		return "a Job failed"
-	case missing > 0 && !isSuspended && o.isWaitingForPod():
+	case missing > 0 && (!isSuspended || status.Phase == lifecycle.Restarting) && o.isWaitingForPod():
 		return fmt.Sprintf("%d ranks do not run, and nobody names the pod for which they wait", missing)
 	case o.isExcused() && !status.Phase.Terminal():
 		return ""

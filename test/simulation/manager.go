@@ -284,7 +284,7 @@ func (m *manager) request(verb string, o client.Object, handle func() (client.Ob
 
 // fault returns the error of a request that is not handled, and of a request whose response is lost.
 func (m *manager) fault(k kind, name, verb string) (before, after error) {
-	if m.oracle.forbidden[k] && verb != "patch status" && verb != "get" && verb != "list" {
+	if (m.oracle.forbidden[k] || m.oracle.deniedMembers.Has(name)) && verb != "patch status" && verb != "get" && verb != "list" {
 		return apierrors.NewForbidden(resources[k], name, errors.New("denied by a policy")), nil
 	}
 	if !m.disturbed {

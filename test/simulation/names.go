@@ -26,7 +26,7 @@ func (o *oracle) resolve(pod *corev1.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, other := range o.api.list(podKind) {
 		other := other.(*corev1.Pod)
-		matches := !isTerminal(other) && other.Spec.NodeName != "" && o.hasOwner(other)
+		matches := o.isOfGang(other) && !isTerminal(other) && other.Spec.NodeName != "" && o.hasOwner(other)
 		for key, value := range service.Spec.Selector {
 			matches = matches && other.Labels[key] == value
 		}

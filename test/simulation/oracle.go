@@ -117,6 +117,8 @@ type oracle struct {
 	passes       int
 	leaders      int
 	forbidden    map[kind]bool
+	// deniedMembers contains the names of the members that a policy protects from changes.
+	deniedMembers sets.Set[string]
 	// created and resumed are when a Job was created and resumed last. A Job that is resumed holds no nodes, while the
 	// ranks of another member may hold theirs when a Job is created.
 	created, resumed time.Time
@@ -134,7 +136,7 @@ func newOracle(s *simulation) *oracle {
 	o := &oracle{
 		simulation: s, succeeded: map[string]sets.Set[int32]{}, completed: sets.Set[string]{}, forbidden: map[kind]bool{},
 		strangers: sets.Set[string]{}, last: map[types.UID]string{}, created: epoch, resumed: epoch,
-		sizes: map[string]int32{}, expired: map[types.UID]string{},
+		deniedMembers: sets.Set[string]{}, sizes: map[string]int32{}, expired: map[types.UID]string{},
 	}
 	s.api.written = append(s.api.written, o.observe)
 	return o

@@ -3,6 +3,7 @@ package simulation
 import (
 	"time"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -68,5 +69,41 @@ func reviewedSequences() []sequence {
 			s.Late = []lateStream{late("rollcall-0/pods", 61.05, 75)}
 		},
 		want: wantedEnd{restarts: 1, disruptions: 1},
+	}, {
+		name: "a single Job has the label of a gang that restarts", shape: masterJobs,
+		incidents: []Incident{at(50, singleJobComes), at(60, rankExits, 1, 1)},
+		want:      wantedEnd{restarts: 1},
+	}, {
+		name: "a master is drained while a policy denies its suspension", shape: masterJobs,
+		incidents: []Incident{at(55, writesDenied, 0), at(60, podEvicted), at(200, writesAllowed)},
+		change:    completeOnDrain,
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "a launcher is drained before a policy permits its workers to be resumed", shape: launcher,
+		incidents: []Incident{
+			at(60, rankExits, 1, 1), at(60.8, writesDenied, 1), at(90, podEvicted), at(200, writesAllowed),
+		},
+		change: completeOnDrain,
+		want:   wantedEnd{restarts: 1},
+	}, {
+		name: "a member is recreated next to its pod on a lost node", shape: masterJobs,
+		incidents: []Incident{at(60, nodeLost, 1), at(65, memberDeleted, 1), at(70, memberCreated)},
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "workers are recreated next to a pod on a lost node", shape: launcher,
+		incidents: []Incident{at(60, nodeLost, 1), at(65, memberDeleted, 1), at(70, memberCreated)},
+		want: wantedEnd{
+			phase: lifecycle.Restarting, disruptions: 1, reason: gang.ReasonPodStuckTerminating, end: lifecycle.Restarting,
+		},
+	}, {
+		name: "a policy denies the end of a member whose pods are deleted", shape: masterJobs,
+		incidents: []Incident{at(55, memberDenied, 1), at(60, rankExits, 0, 1), at(400, writesAllowed)},
+		change:    func(s *Scenario) { s.MaxRestarts, s.CleanPodPolicy = 0, "all" },
+		want:      wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
 	}}
+}
+
+// completeOnDrain lets ranks exit with code 0 two seconds after SIGTERM, while a manager observes everything in time.
+func completeOnDrain(s *Scenario) {
+	s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.ObservesDrains = 0, 2*time.Second, true
 }

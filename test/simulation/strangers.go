@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,22 +38,48 @@ func (s *simulation) createStranger() {
 			}},
 		},
 	}
+	s.admitStranger(o)
+}
+
+// createSingleJob creates a Job that is a gang of its own, with pods that have the label of the gang.
+func (s *simulation) createSingleJob() {
+	name := gangName + "-evaluation"
+	s.oracle.strangers.Insert(name)
+	s.admitStranger(&batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace,
+			Labels: map[string]string{gang.LabelFramework: "pytorch", gang.LabelGang: gangName},
+		},
+		Spec: batchv1.JobSpec{
+			Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1), BackoffLimit: ptr.To[int32](1000),
+			CompletionMode: ptr.To(batchv1.NonIndexedCompletion),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy:                 corev1.RestartPolicyNever,
+				TerminationGracePeriodSeconds: ptr.To[int64](30),
+				Containers:                    []corev1.Container{{Name: trainer, Image: "example.com/train:1"}},
+			}},
+		},
+	})
+}
+
+// admitStranger creates a workload that is not a member of the gang.
+func (s *simulation) admitStranger(o client.Object) {
 	admitted, err := s.admission.admitCreate(o)
 	if err == nil {
 		_, err = s.api.create(admitted)
 	}
 	if err != nil {
-		s.record("stranger", "cannot create %s: %v", name, err)
+		s.record("stranger", "cannot create %s: %v", o.GetName(), err)
 		return
 	}
-	s.record("stranger", "creates %s", name)
+	s.record("stranger", "creates %s", o.GetName())
 	s.oracle.noteReplacement()
 }
 
 // deleteStrangers deletes the strangers after the last member. They would be the gang otherwise.
 func (s *simulation) deleteStrangers() {
 	for name := range s.oracle.strangers {
-		_ = s.api.delete(statefulSetKind, name, deleteOptions{}) // gone already
+		_ = s.api.delete(statefulSetKind, name, deleteOptions{}) // gone already, or a Job that is a gang of its own
 	}
 }
 
