@@ -46,8 +46,8 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 }
 
 // restartTimeTolerance is how long before a restart, or before the resumption of all members, a pod must have been
-// created to belong to an earlier attempt. A StatefulSet whose containers have all exited can create its next pods within the second of the
-// restart, and the clock of the manager may be two seconds ahead.
+// created to belong to an earlier attempt. A StatefulSet whose containers have all exited can create its next pods
+// within the second of the restart, and the clock of the manager may be two seconds ahead.
 const restartTimeTolerance = 3 * time.Second
 
 // precedesJobStart reports whether a pod was created before its Job was resumed for the current attempt. The
