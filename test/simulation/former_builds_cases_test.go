@@ -138,7 +138,9 @@ func formerBuilds() []mutant {
 		edits: []edit{{"lifecycle/members.go", "members.anyJobComplete() || slices", "slices"}},
 	}, {
 		name: "a pod precedes a resumption by the clock of the manager", sequence: "a rank exits a second after",
-		edits: []edit{{"failure/earlier_attempt.go", "Before(c.ResumeTime.Add(-restartTimeTolerance))", "Before(c.ResumeTime)"}},
+		edits: []edit{{
+			"failure/earlier_attempt.go", "Before(c.ResumeTime.Add(-restartTimeTolerance))", "Before(c.ResumeTime)",
+		}},
 	}, {
 		name: "an attempt starts when a pass observes it", sequence: "a rank exits before the cache shows that",
 		edits: []edit{{
@@ -163,7 +165,8 @@ func formerBuilds() []mutant {
 	}, {
 		name: "failed pods of an attempt with a ready pod are of the attempt before", sequence: "a pod is evicted within",
 		edits: []edit{{
-			"lifecycle/restart.go", "|| slices.ContainsFunc(snapshot.Members, isReady)", "|| slices.ContainsFunc(Members{}, isReady)",
+			"lifecycle/restart.go", "|| slices.ContainsFunc(snapshot.Members, isReady)",
+			"|| slices.ContainsFunc(Members{}, isReady)",
 		}},
 	}, {
 		name: "pods with the label of the gang block a restart", sequence: "a single Job has the label of",

@@ -30,6 +30,20 @@ func (s *simulation) apply(i Incident) {
 		s.sets.restart()
 	case webhookDown, webhookUp:
 		s.admission.down = i.Kind == webhookDown
+	case writesDenied, memberDenied, writesAllowed, resizesDenied, resizesAllowed:
+		s.applyToPolicy(i)
+	case nodesFull:
+		s.scheduler.room = i.Value
+	case nodesFree:
+		s.scheduler.room = 0
+	default:
+		s.applyToMember(i)
+	}
+}
+
+// applyToPolicy changes what policies permit.
+func (s *simulation) applyToPolicy(i Incident) {
+	switch i.Kind {
 	case writesDenied:
 		s.oracle.forbidden[deniedKinds[i.Target%len(deniedKinds)]] = true
 	case memberDenied:
@@ -41,12 +55,6 @@ func (s *simulation) apply(i Incident) {
 		s.admission.mostReplicas, s.admission.denialCode = s.scenario.Ranks, int32(i.Value)
 	case resizesAllowed:
 		s.admission.denialCode = 0
-	case nodesFull:
-		s.scheduler.room = i.Value
-	case nodesFree:
-		s.scheduler.room = 0
-	default:
-		s.applyToMember(i)
 	}
 }
 

@@ -198,17 +198,23 @@ func (o *oracle) conflictsWithStranger() bool {
 	return o.strangers.Len() > 0 && o.final.Reason == gang.ReasonMemberConflict
 }
 
-// describeProblem describes why the gang is not in a state in which it may stay; empty if it may.
-func (o *oracle) describeProblem(missing int) string {
-	status := o.final
-	isSuspended := slices.ContainsFunc(o.scenario.members(), func(m memberSpec) bool {
+// isAnyMemberSuspended reports whether a workload of the gang is suspended.
+func (o *oracle) isAnyMemberSuspended() bool {
+	return slices.ContainsFunc(o.scenario.members(), func(m memberSpec) bool {
 		w, ok := o.member(m)
 		return ok && w.IsSuspended()
 	})
+}
+
+// describeProblem describes why the gang is not in a state in which it may stay; empty if it may.
+func (o *oracle) describeProblem(missing int) string {
+	status := o.final
+	isSuspended := o.isAnyMemberSuspended()
+	isStopped := isSuspended && status.Phase != lifecycle.Restarting
 	switch {
 	case o.isAnyJobFailing() && !status.Phase.Terminal() && !o.conflictsWithStranger():
 		return "a Job failed"
-	case missing > 0 && (!isSuspended || status.Phase == lifecycle.Restarting) && o.isWaitingForPod():
+	case missing > 0 && !isStopped && o.isWaitingForPod():
 		return fmt.Sprintf("%d ranks do not run, and nobody names the pod for which they wait", missing)
 	case o.isExcused() && !status.Phase.Terminal():
 		return ""
