@@ -120,8 +120,8 @@ var removeTrackingFinalizer = client.RawPatch(types.StrategicMergePatchType,
 // run on, and the disruption of a pod is not a failure. Such pods are untracked when they are observed, and their Job
 // replaces them.
 func (r *Reconciler) untrackDeletedPods(ctx context.Context, g *observedGang, m member, next lifecycle.Phase) error {
-	s, isAnySuspended := g.pass.session, next == lifecycle.Suspended || next.Active() && g.memberStates.AnySuspended()
-	uid := m.Meta().UID
+	s, uid := g.pass.session, m.Meta().UID
+	isAnySuspended := next == lifecycle.Suspended || next.Active() && g.memberStates.AnySuspended()
 	var names []string
 	switch {
 	case next == lifecycle.Restarting || next == lifecycle.Failed:

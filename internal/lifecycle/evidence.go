@@ -123,8 +123,22 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	}
 	out.CompletedRanks = m.completed.record(s, completed)
 	out.FailedPodsBeforeResume = m.recordFailedPodsBeforeResume(s, out.Snapshot)
+	if out.FailedPodsBeforeResume != nil {
+		out.OldestPodTime = e.oldestPodTime()
+	}
 	if len(rankUIDs) > 0 && hasAllRanks {
 		out.StatefulSetPods = IdentifyPods(rankUIDs)
+	}
+	return out
+}
+
+// oldestPodTime returns when the oldest pod of the workloads was created; zero if there is none.
+func (e Evidence) oldestPodTime() time.Time {
+	var out time.Time
+	for _, w := range e.Workloads {
+		for i := range w.Pods {
+			out = earliestTime(out, w.Pods[i].CreationTimestamp.UTC())
+		}
 	}
 	return out
 }
@@ -179,9 +193,6 @@ func (o *Observed) addWorkload(
 	o.UncountedFailures += countUncountedFailures(w.Job, w.excludeNextAttempt(s))
 	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
 	setIf(&o.HasPods, len(w.Pods) > 0)
-	for i := range w.Pods {
-		o.OldestPodTime = earliestTime(o.OldestPodTime, w.Pods[i].CreationTimestamp.UTC())
-	}
 	setIf(&o.HasFormerPods, w.hasFormerPods(s.LastTransitionTime))
 	setIf(&o.ResumedExternally, last.SuspendedByRollcall && !w.IsSuspended())
 	setIf(&o.IsRankWithoutPod, w.StatefulSet != nil && len(w.Pods) < w.configuredRanks())

@@ -153,6 +153,9 @@ func TestConfirmUnobservedFailure(t *testing.T) {
 		"one of three failed pods seems to run, and the Job has yet to count the others": {
 			failed: 3, originals: 1, uncounted: 2, failure: &failure.Failure{}, want: maxStaleCacheDelay,
 		},
+		"the Job counts more pods than those that failed": {
+			failed: 3, uncounted: 1, failure: &failure.Failure{}, want: maxStaleCacheDelay,
+		},
 		"one of three ranks failed, and the others have no pods": {failed: 2, uncounted: 1, failure: &failure.Failure{}},
 		"all pods failed, and so may their replacements have that the cache does not contain yet": {
 			failed: 6, uncounted: 3, failure: &failure.Failure{}, want: maxStaleCacheDelay,

@@ -66,6 +66,11 @@ func (m Members) allReady() bool {
 	return m.allMatch(func(s MemberState) bool { return s.Observed.ReadyPods >= s.MinReady })
 }
 
+// anyReady reports whether a rank is ready by the status of its workload.
+func (m Members) anyReady() bool {
+	return slices.ContainsFunc(m, func(s MemberState) bool { return s.Observed.ReportedReadyPods > 0 })
+}
+
 // allReadyOrSucceeded reports whether every rank is ready or has succeeded by the status of its workload. After a short
 // suspension, a Job may still count ranks that run again, so that is not enough for the phase Running.
 func (m Members) allReadyOrSucceeded() bool {

@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"slices"
 	"time"
 
 	"rollcall.training/gang"
@@ -58,8 +57,7 @@ const recountPeriod = 5 * time.Second
 // has no pods. The Job controller can count a pod twice that is gone, and that its cache still contains. Later, the
 // cache of Rollcall may not contain the pods yet.
 func (s State) raiseFailedPodsBaseline(snapshot Snapshot) State {
-	isReady := func(m MemberState) bool { return m.Observed.ReportedReadyPods > 0 }
-	hasPods := snapshot.OriginalPods > 0 || snapshot.FirstFailure != nil || slices.ContainsFunc(snapshot.Members, isReady)
+	hasPods := snapshot.OriginalPods > 0 || snapshot.FirstFailure != nil || snapshot.Members.anyReady()
 	start, isStarted := snapshot.Members.latestStart(time.Time{})
 	isStarting := !isStarted || snapshot.Now.Before(start.Add(recountPeriod))
 	if s.Phase == Pending && s.Attempt > 0 && !s.StartCompleted && !hasPods && isStarting {

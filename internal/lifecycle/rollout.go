@@ -61,7 +61,8 @@ func (w WorkloadEvidence) listReplacedPods(failable []corev1.Pod) []types.UID {
 
 // hasReplacedRank reports whether a rank of a StatefulSet waits for the end of one of the given pods.
 func (w WorkloadEvidence) hasReplacedRank(replaced sets.Set[types.UID]) bool {
-	return w.StatefulSet != nil && slices.ContainsFunc(w.Pods, func(pod corev1.Pod) bool {
+	isPossible := w.StatefulSet != nil && replaced.Len() > 0 // avoids a search in the usual case
+	return isPossible && slices.ContainsFunc(w.Pods, func(pod corev1.Pod) bool {
 		return replaced.Has(pod.UID) && int(gang.PodIndex(&pod)) < w.configuredRanks()
 	})
 }

@@ -164,10 +164,7 @@ func formerBuilds() []mutant {
 		edits:    []edit{{"lifecycle/placement.go", "snapshot.Members.allReadyOrSucceeded() || p.Bound", "p.Bound"}},
 	}, {
 		name: "failed pods of an attempt with a ready pod are of the attempt before", sequence: "a pod is evicted within",
-		edits: []edit{{
-			"lifecycle/restart.go", "|| slices.ContainsFunc(snapshot.Members, isReady)",
-			"|| slices.ContainsFunc(Members{}, isReady)",
-		}},
+		edits: []edit{{"lifecycle/restart.go", " || snapshot.Members.anyReady()", ""}},
 	}, {
 		name: "pods with the label of the gang block a restart", sequence: "a single Job has the label of",
 		edits: []edit{{"controller/observe.go", " || !g.hasMemberName(owner)", ""}},

@@ -45,12 +45,11 @@ func (s *simulation) apply(i Incident) {
 func (s *simulation) applyToPolicy(i Incident) {
 	switch i.Kind {
 	case writesDenied:
-		s.oracle.forbidden[deniedKinds[i.Target%len(deniedKinds)]] = true
+		s.oracle.forbidden.Insert(string(deniedKinds[i.Target%len(deniedKinds)]))
 	case memberDenied:
-		s.oracle.deniedMembers.Insert(s.scenario.members()[i.Target].name)
+		s.oracle.forbidden.Insert(s.scenario.members()[i.Target].name)
 	case writesAllowed:
 		clear(s.oracle.forbidden)
-		clear(s.oracle.deniedMembers)
 	case resizesDenied:
 		s.admission.mostReplicas, s.admission.denialCode = s.scenario.Ranks, int32(i.Value)
 	case resizesAllowed:

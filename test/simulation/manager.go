@@ -282,15 +282,10 @@ func (m *manager) request(verb string, o client.Object, handle func() (client.Ob
 	return assign(o, result)
 }
 
-// isDenied reports whether a policy denies a request of Rollcall.
-func (o *oracle) isDenied(k kind, name, verb string) bool {
-	isProtected := o.forbidden[k] || o.deniedMembers.Has(name)
-	return isProtected && verb != "patch status" && verb != "get" && verb != "list"
-}
-
 // fault returns the error of a request that is not handled, and of a request whose response is lost.
 func (m *manager) fault(k kind, name, verb string) (before, after error) {
-	if m.oracle.isDenied(k, name, verb) {
+	isProtected := m.oracle.forbidden.HasAny(string(k), name)
+	if isProtected && verb != "patch status" && verb != "get" && verb != "list" {
 		return apierrors.NewForbidden(resources[k], name, errors.New("denied by a policy")), nil
 	}
 	if !m.disturbed {

@@ -116,9 +116,8 @@ type oracle struct {
 	writes       int
 	passes       int
 	leaders      int
-	forbidden    map[kind]bool
-	// deniedMembers contains the names of the members that a policy protects from changes.
-	deniedMembers sets.Set[string]
+	// forbidden contains the kinds and the names of the members that policies protect from changes.
+	forbidden sets.Set[string]
 	// created and resumed are when a Job was created and resumed last. A Job that is resumed holds no nodes, while the
 	// ranks of another member may hold theirs when a Job is created.
 	created, resumed time.Time
@@ -134,9 +133,9 @@ type oracle struct {
 
 func newOracle(s *simulation) *oracle {
 	o := &oracle{
-		simulation: s, succeeded: map[string]sets.Set[int32]{}, completed: sets.Set[string]{}, forbidden: map[kind]bool{},
+		simulation: s, succeeded: map[string]sets.Set[int32]{}, completed: sets.Set[string]{}, forbidden: sets.Set[string]{},
 		strangers: sets.Set[string]{}, last: map[types.UID]string{}, created: epoch, resumed: epoch,
-		deniedMembers: sets.Set[string]{}, sizes: map[string]int32{}, expired: map[types.UID]string{},
+		sizes: map[string]int32{}, expired: map[types.UID]string{},
 	}
 	s.api.written = append(s.api.written, o.observe)
 	return o
