@@ -11,6 +11,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -63,13 +64,22 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 		g.pass.handleError(r.untrackDeletedPods(ctx, g, m, status.Phase))
 	}
 	wrote, err := r.applyAction(ctx, m, a, status)
-	if isRejected(err) {
+	// The result must not be lost with the primary member, which its time to live may delete first.
+	mustKeepResult := err != nil && !isPrimary && status.Phase.Terminal()
+	switch {
+	case isRejected(err):
 		if isPrimary { // the memory has the failure, and a pod that exits with code 0 must not complete its Job
 			g.pass.handleError(r.untrackDeletedPods(ctx, g, m, status.Phase))
 		}
-		return r.reportRejectedUpdate(ctx, g, m, err)
-	}
-	if err == nil && !wrote {
+		state := g.lastState() // the member is not in the state that the change would have led to
+		if mustKeepResult {
+			state = status.State
+		}
+		return r.reportRejectedUpdate(ctx, g, m, state, err)
+	case mustKeepResult && !apierrors.IsConflict(err): // for example, no webhook answers
+		_, statusErr := r.writeStatusIfChanged(ctx, m, status)
+		g.pass.handleError(statusErr)
+	case err == nil && !wrote:
 		wrote, err = r.writeStatusIfChanged(ctx, m, status)
 	}
 	if err != nil {

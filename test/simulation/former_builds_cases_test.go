@@ -182,5 +182,11 @@ func formerBuilds() []mutant {
 	}, {
 		name: "pods are deleted before the end of their Job is permitted", sequence: "a policy denies the end of",
 		edits: []edit{{"controller/actions.go", "if isSpecChangeDue(g, m, s) {", "if false {"}},
+	}, {
+		name: "a result is lost while no webhook answers", sequence: "the launcher of a failed gang is removed while no",
+		edits: []edit{{"controller/status.go", "case mustKeepResult &&", "case false &&"}},
+	}, {
+		name: "a result is lost while a policy denies a change", sequence: "the launcher of a failed gang is removed while a",
+		edits: []edit{{"controller/status.go", "if mustKeepResult {", "if false {"}},
 	}}
 }
