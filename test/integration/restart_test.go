@@ -326,6 +326,12 @@ func testSuspendAndResume(t *testing.T, m *manager, ns string) {
 	r.waitForPhase(lifecycle.Suspended, 0)
 	r.waitForPodsGone("worker")
 	r.checkPhaseStable(time.Second)
+	wait.For(t, "the number of the next attempt", func(context.Context) error {
+		if have := r.getJob("train").Spec.Template.Labels[gang.LabelAttempt]; have != "1" {
+			return fmt.Errorf("the template has the attempt %q", have)
+		}
+		return nil
+	})
 	r.resumeJob("train")
 	r.waitForPhase(lifecycle.Running, 0)
 	r.checkPodsReplaced(before, "1")
