@@ -147,6 +147,16 @@ func (r *Reconciler) untrackDeletedPods(ctx context.Context, g *observedGang, m 
 	return nil
 }
 
+// untrackCompletingPods untracks pods that would complete their Job, after the API server rejected that the gang
+// restarts or fails. The others stay tracked: their failure is recorded only in memory.
+func (r *Reconciler) untrackCompletingPods(ctx context.Context, g *observedGang, next lifecycle.Phase) {
+	for _, m := range g.Members {
+		if m.observed.CanCompleteByDeletedPods {
+			g.pass.handleError(r.untrackDeletedPods(ctx, g, m, next))
+		}
+	}
+}
+
 // namesOf returns the names of pods.
 func namesOf(pods []*corev1.Pod) []string {
 	var out []string

@@ -90,14 +90,13 @@ func rejectionMessage(err error, retryInterval time.Duration) string {
 		retryInterval, err)
 }
 
-// reportRejectedUpdate reports on a member, and with a state of its gang, that the API server rejected a change of its
-// spec.
-func (r *Reconciler) reportRejectedUpdate(
-	ctx context.Context, g *observedGang, m member, state lifecycle.State, err error,
-) error {
+// reportRejectedUpdate reports on a member that the API server rejected a change of its spec. The state of the gang
+// stays as it is, because the member is not in the state that the change would have led to. The result of a gang
+// follows in the next pass.
+func (r *Reconciler) reportRejectedUpdate(ctx context.Context, g *observedGang, m member, err error) error {
 	log.FromContext(ctx).Info("API server rejected a change of a member", "member", m.Meta().Name, "error", err.Error())
 	g.pass.requeueAfter(obstacleRetryInterval)
-	last := m.lastStatus()
+	last, state := m.lastStatus(), g.lastState()
 	isResultWritten := last.Phase == state.Phase || !state.Phase.Terminal()
 	if last.Reason == gang.ReasonRequestRejected && isResultWritten {
 		return errUpdateRejected // messages of quotas contain numbers that change

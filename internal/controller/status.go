@@ -63,25 +63,7 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	if !isPrimary { // the primary member has the status, so the failure is recorded
 		g.pass.handleError(r.untrackDeletedPods(ctx, g, m, status.Phase))
 	}
-	wrote, err := r.applyAction(ctx, m, a, status)
-	// The result must not be lost with the primary member, which its time to live may delete first.
-	mustKeepResult := err != nil && !isPrimary && status.Phase.Terminal()
-	switch {
-	case isRejected(err):
-		if isPrimary { // the memory has the failure, and a pod that exits with code 0 must not complete its Job
-			g.pass.handleError(r.untrackDeletedPods(ctx, g, m, status.Phase))
-		}
-		state := g.lastState() // the member is not in the state that the change would have led to
-		if mustKeepResult {
-			state = status.State
-		}
-		return r.reportRejectedUpdate(ctx, g, m, state, err)
-	case mustKeepResult && !apierrors.IsConflict(err): // for example, no webhook answers
-		_, statusErr := r.writeStatusIfChanged(ctx, m, status)
-		g.pass.handleError(statusErr)
-	case err == nil && !wrote:
-		wrote, err = r.writeStatusIfChanged(ctx, m, status)
-	}
+	wrote, err := r.writeMember(ctx, g, m, a, status)
 	if err != nil {
 		return err
 	}
@@ -106,6 +88,34 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 		recordSeconds(namespace, g.countAccelerators(), age, status, last)
 	}
 	return nil
+}
+
+// writeMember applies an action to a member and writes the status of the gang. It reports whether there was something
+// to write.
+func (r *Reconciler) writeMember(
+	ctx context.Context, g *observedGang, m member, a action, status lifecycle.Status,
+) (bool, error) {
+	isPrimary := g.isPrimaryMember(m)
+	wrote, err := r.applyAction(ctx, m, a, status)
+	switch {
+	case isRejected(err):
+		if isPrimary {
+			r.untrackCompletingPods(ctx, g, status.Phase)
+		}
+		return false, r.reportRejectedUpdate(ctx, g, m, err)
+	case err != nil:
+		// For example, no webhook answers. The result must not be lost with the primary member, which its time to live
+		// may delete first.
+		if !isPrimary && status.Phase.Terminal() && !apierrors.IsConflict(err) {
+			_, statusErr := r.writeStatusIfChanged(ctx, m, status)
+			g.pass.handleError(statusErr)
+		}
+		return false, err
+	case wrote:
+		return true, nil
+	default:
+		return r.writeStatusIfChanged(ctx, m, status)
+	}
 }
 
 // desiredStatus returns the status of a gang in its next state. It returns false if the gang must not

@@ -77,6 +77,9 @@ type ObservedWorkload struct {
 	// PodsToUntrack contains the pods of a Job that somebody else than Rollcall and the Job controller deletes, and
 	// that the Job must not count. It is nil if there are none.
 	PodsToUntrack []*corev1.Pod
+	// CanCompleteByDeletedPods is true if a Job completes when all of its pods that are being deleted succeed, or if it
+	// has a successPolicy.
+	CanCompleteByDeletedPods bool
 	// HasUncountedSuccess is true if a pod of a Job has succeeded and the Job has not counted the pod; see
 	// [HasUncountedSuccess].
 	HasUncountedSuccess bool
@@ -102,7 +105,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		context.UnhealthyPods = unhealthy
 		context.OmitOutput = !e.Workloads[0].Gang.RestartRules.FailureOutput
 		failable := w.excludeReplacedPods(m.replacedPods)
-		replaced.Insert(w.listReplacedPods(failable)...)
+		replaced.Insert(w.listReplacedPods(failable, m.replacedPods)...)
 		setIf(&out.RollingOut, w.hasReplacedRank(m.replacedPods))
 		completedRanks, lostRanks := w.findCompletedRanks(context, known, readyTime)
 		completed.Insert(completedRanks...)
@@ -132,12 +135,20 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	return out
 }
 
-// oldestPodTime returns when the oldest pod of the workloads was created; zero if there is none.
+// oldestPodTime returns when the oldest pod of the workload that was resumed last was created; zero if a workload has
+// none.
 func (e Evidence) oldestPodTime() time.Time {
 	var out time.Time
 	for _, w := range e.Workloads {
+		var oldest time.Time
 		for i := range w.Pods {
-			out = earliestTime(out, w.Pods[i].CreationTimestamp.UTC())
+			oldest = earliestTime(oldest, w.Pods[i].CreationTimestamp.UTC())
+		}
+		if oldest.IsZero() && !Observe(w.Workload).HasResult() {
+			return time.Time{}
+		}
+		if oldest.After(out) {
+			out = oldest
 		}
 	}
 	return out
@@ -184,8 +195,10 @@ func (o *Observed) addWorkload(
 		HasUncountedSuccess: HasUncountedSuccess(w.Job, w.Pods),
 	}
 	isRestarting := last.Phase == Restarting
-	if isRestarting || !w.isTerminating(last.State) && !w.IsSuspended() {
+	isTerminating := w.isTerminating(last.State) && !w.isEndRefused(last.State, e.Now)
+	if isRestarting || !isTerminating && !w.IsSuspended() {
 		workload.PodsToUntrack = findPodsToUntrack(w.Workload, failable, isRestarting)
+		workload.CanCompleteByDeletedPods = w.canCompleteByDeletedPods()
 	}
 	o.Workloads = append(o.Workloads, workload)
 	o.PodCount += len(w.Pods)
@@ -249,6 +262,7 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		AttemptStartTime:   s.AttemptStartTime,
 		ResumeTime:         s.resumeTime(members),
 		JobStartTime:       s.JobStartTime,
+		ResumedTogether:    s.FollowsRestart || len(members) == 1,
 		TrainingContainers: trainingContainers(w.Gang),
 		Preflight:          w.Gang.RestartRules.Preflight,
 		IgnoresLostNodes:   !w.Gang.RestartRules.RestartOnNodeLoss,
@@ -272,6 +286,13 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 func (w WorkloadEvidence) isTerminating(s State) bool {
 	return s.Phase == Restarting || s.Phase.Terminal() || Observe(w.Workload).HasResult() ||
 		w.mayMeetSuccessPolicy(s.Attempt)
+}
+
+// isEndRefused reports whether a Job runs on although its gang failed, because the API server refused that Rollcall
+// ends the Job.
+func (w WorkloadEvidence) isEndRefused(last State, now time.Time) bool {
+	isRunning := w.Job != nil && !Observe(w.Workload).HasResult() && !isPastDeadline(w.Workload, now)
+	return isRunning && last.isFailedByRollcall()
 }
 
 // observePartialReadiness reports whether a pod has been ready for [startingGracePeriod]. If no pod

@@ -136,12 +136,20 @@ func (m Members) latestStart(start time.Time) (time.Time, bool) {
 
 // resumeTime returns when the last member was resumed for the current attempt. That is the start of the last Job if a
 // pass observed it later, for example because no manager ran. The status of a StatefulSet has no such time, and a
-// complete Job may have been resumed last.
+// complete Job that was deleted may have been resumed last.
 func (s State) resumeTime(members Members) time.Time {
-	start, isStarted := members.latestStart(time.Time{})
-	isStatefulSet := func(m MemberState) bool { return m.Observed.IsStatefulSet }
-	isUnknown := !isStarted || start.IsZero() || members.anyJobComplete() || slices.ContainsFunc(members, isStatefulSet)
-	if isUnknown || s.AttemptStartTime.Before(start) {
+	var start time.Time
+	for _, m := range members {
+		switch {
+		case !m.Exists && !m.Observed.Complete:
+			continue
+		case m.Observed.StartTime.IsZero():
+			return s.AttemptStartTime
+		case m.Observed.StartTime.After(start):
+			start = m.Observed.StartTime
+		}
+	}
+	if start.IsZero() || s.AttemptStartTime.Before(start) {
 		return s.AttemptStartTime
 	}
 	return start

@@ -166,6 +166,16 @@ func findPodsToUntrack(w gang.Workload, pods []corev1.Pod, isRestarting bool) []
 	return out
 }
 
+// canCompleteByDeletedPods returns [ObservedWorkload.CanCompleteByDeletedPods].
+func (w WorkloadEvidence) canCompleteByDeletedPods() bool {
+	if w.Job == nil || w.Job.Spec.SuccessPolicy != nil {
+		return w.Job != nil
+	}
+	return canAllSucceed(w.Workload, slices.DeleteFunc(slices.Clone(w.Pods), func(pod corev1.Pod) bool {
+		return pod.DeletionTimestamp == nil
+	}))
+}
+
 // canAllSucceed reports whether a Job has counted each index as succeeded, or can still count a pod of the index.
 func canAllSucceed(w gang.Workload, pods []corev1.Pod) bool {
 	indexes := sets.New(parseIndexes(w.Job.Status.CompletedIndexes, w.Ranks())...)

@@ -41,8 +41,9 @@ func (w WorkloadEvidence) excludeReplacedPods(replaced sets.Set[types.UID]) []co
 	return slices.DeleteFunc(slices.Clone(w.Pods), isReplaced)
 }
 
-// listReplacedPods returns the UIDs of the deleted pods that are not among those whose failure counts.
-func (w WorkloadEvidence) listReplacedPods(failable []corev1.Pod) []types.UID {
+// listReplacedPods returns the UIDs of the deleted pods that are not among those whose failure counts, and that a
+// rollout or a resize replaces. known contains those of the last pass.
+func (w WorkloadEvidence) listReplacedPods(failable []corev1.Pod, known sets.Set[types.UID]) []types.UID {
 	if len(failable) == len(w.Pods) {
 		return nil
 	}
@@ -52,11 +53,22 @@ func (w WorkloadEvidence) listReplacedPods(failable []corev1.Pod) []types.UID {
 	}
 	var out []types.UID
 	for i := range w.Pods {
-		if pod := &w.Pods[i]; pod.DeletionTimestamp != nil && !counts.Has(pod.UID) {
+		pod := &w.Pods[i]
+		isExcluded := pod.DeletionTimestamp != nil && !counts.Has(pod.UID)
+		if isExcluded && (known.Has(pod.UID) || w.isReplacedForUser(pod)) {
 			out = append(out, pod.UID)
 		}
 	}
 	return out
+}
+
+// isReplacedForUser reports whether the spec of a workload, as its controller has observed it, requires that a deleted
+// pod is replaced or removed. Before, somebody may have deleted the pod.
+func (w WorkloadEvidence) isReplacedForUser(pod *corev1.Pod) bool {
+	set := w.StatefulSet
+	isObserved := set != nil && set.Status.ObservedGeneration >= set.Generation
+	isRequested := int(gang.PodIndex(pod)) >= w.configuredRanks() || isObserved && isOutdated(set, pod)
+	return isRequested && !w.IsSuspended()
 }
 
 // hasReplacedRank reports whether a rank of a StatefulSet waits for the end of one of the given pods.

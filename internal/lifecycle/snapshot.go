@@ -38,8 +38,8 @@ type Snapshot struct {
 	// CompletedRanks contains the ranks that completed in the current attempt and that nobody had deleted
 	// before, such as "0,3-5", or [NoRanks]. It is empty if they are not known.
 	CompletedRanks string
-	// OldestPodTime is when the oldest pod of a suspended gang was created; zero if there is none, and if
-	// FailedPodsBeforeResume is nil.
+	// OldestPodTime is when the oldest pod of the member of a suspended gang was created that was resumed last; zero if
+	// a member has no pod, and if FailedPodsBeforeResume is nil.
 	OldestPodTime time.Time
 	// HasFormerPods is true if pods run since before the gang entered its phase.
 	HasFormerPods bool

@@ -135,11 +135,13 @@ func formerBuilds() []mutant {
 		edits: []edit{{"failure/earlier_attempt.go", "return c.Attempt > 0 &&", "return c.Attempt < 0 &&"}},
 	}, {
 		name: "a complete Job was not resumed last", sequence: "the workers of a gang that never restarts complete",
-		edits: []edit{{"lifecycle/members.go", "members.anyJobComplete() || slices", "slices"}},
+		edits: []edit{{
+			"lifecycle/members.go", "case !m.Exists && !m.Observed.Complete:", "case !m.Exists, m.Observed.Complete:",
+		}},
 	}, {
 		name: "a pod precedes a resumption by the clock of the manager", sequence: "a rank exits a second after",
 		edits: []edit{{
-			"failure/earlier_attempt.go", "Before(c.ResumeTime.Add(-restartTimeTolerance))", "Before(c.ResumeTime)",
+			"failure/earlier_attempt.go", "c.ResumeTime.Add(-tolerance)", "c.ResumeTime.Add(0 * tolerance)",
 		}},
 	}, {
 		name: "an attempt starts when a pass observes it", sequence: "a rank exits before the cache shows that",
@@ -170,7 +172,7 @@ func formerBuilds() []mutant {
 		edits: []edit{{"controller/observe.go", " || !g.hasMemberName(owner)", ""}},
 	}, {
 		name: "a pod is untracked only after its suspension is permitted", sequence: "a master is drained while a policy",
-		edits: []edit{{"controller/status.go", "if isPrimary { // the memory has", "if false { // the memory has"}},
+		edits: []edit{{"controller/job_status.go", "if m.observed.CanCompleteByDeletedPods {", "if false {"}},
 	}, {
 		name: "a pod is not untracked while Rollcall cannot resume a member", sequence: "a launcher is drained before",
 		edits: []edit{{
@@ -184,9 +186,40 @@ func formerBuilds() []mutant {
 		edits: []edit{{"controller/actions.go", "if isSpecChangeDue(g, m, s) {", "if false {"}},
 	}, {
 		name: "a result is lost while no webhook answers", sequence: "the launcher of a failed gang is removed while no",
-		edits: []edit{{"controller/status.go", "case mustKeepResult &&", "case false &&"}},
+		edits: []edit{{"controller/status.go", "!isPrimary && status.Phase.Terminal() &&", "false &&"}},
 	}, {
 		name: "a result is lost while a policy denies a change", sequence: "the launcher of a failed gang is removed while a",
-		edits: []edit{{"controller/status.go", "if mustKeepResult {", "if false {"}},
+		edits: []edit{{"controller/rejections.go", "last.Phase == state.Phase || !state.Phase.Terminal()", "true"}},
+	}, {
+		name: "a gang runs since its first pod", sequence: "the Jobs of a gang are resumed one after",
+		edits: []edit{{"lifecycle/evidence.go", "if oldest.After(out) {", "if out.IsZero() || oldest.Before(out) {"}},
+	}, {
+		name: "a gang starts before all members have pods", sequence: "workers are resumed after the start timeout",
+		edits: []edit{{"lifecycle/evidence.go", "if oldest.IsZero() && !Observe(w.Workload).HasResult() {", "if false {"}},
+	}, {
+		name: "members that a user resumes are resumed together", sequence: "a worker exits without its master, which",
+		edits: []edit{{"lifecycle/evidence.go", "s.FollowsRestart || len(members) == 1", "true"}},
+	}, {
+		name: "a complete Job hides when its peers were resumed", sequence: "a rank fails before its peer completes, while",
+		edits: []edit{{
+			"lifecycle/members.go", "case m.Observed.StartTime.IsZero()",
+			"case m.Observed.Complete, m.Observed.StartTime.IsZero()",
+		}},
+	}, {
+		name: "the pods of a restart are replaced for the user", sequence: "the first failure of a StatefulSet is reported",
+		edits: []edit{{"lifecycle/rollout.go", "isRequested && !w.IsSuspended()", "true || isRequested"}},
+	}, {
+		name: "pods that are deleted during a resize are replaced for the user", sequence: "a pod is deleted before a denied",
+		edits: []edit{{
+			"lifecycle/rollout.go", "isRequested && !w.IsSuspended()", "(true || isRequested) && !w.IsSuspended()",
+		}},
+	}, {
+		name: "only the pods of the first member are untracked", sequence: "all workers are drained while a policy denies",
+		edits: []edit{{
+			"controller/job_status.go", "if m.observed.CanCompleteByDeletedPods {", "if g.isPrimaryMember(m) {",
+		}},
+	}, {
+		name: "pods that cannot complete their Job are untracked", sequence: "a manager crashes after a pod was evicted from",
+		edits: []edit{{"controller/job_status.go", "if m.observed.CanCompleteByDeletedPods {", "if true {"}},
 	}}
 }

@@ -21,7 +21,7 @@ func (s *simulation) apply(i Incident) {
 		s.applyToRank(i)
 	case nodeDrained, nodeLost, nodeReturns, nodeRemoved, nodeRestarts, nodeBreaks, nodeRepaired:
 		s.applyToNode(i, s.nodes[i.Target%len(s.nodes)])
-	case userSuspends, userResumes, queuePreempts, queueAdmits:
+	case userSuspends, userResumes, memberResumed, queuePreempts, queueAdmits:
 		s.applySuspension(i)
 	case managerCrashes, crashInPass, managerStarts:
 		s.applyToManager(i)
@@ -214,6 +214,8 @@ func (s *simulation) applySuspension(i Incident) {
 		for _, m := range members {
 			s.setSuspend(m, false)
 		}
+	case memberResumed:
+		s.setSuspend(members[i.Target%len(members)], false)
 	case queuePreempts:
 		if s.scenario.Shape == queuedJob {
 			s.noteSuspension()

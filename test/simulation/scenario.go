@@ -91,6 +91,7 @@ const (
 	nodeRemoved    incidentKind = "node is removed"
 	userSuspends   incidentKind = "user suspends a member"
 	userResumes    incidentKind = "user resumes all members"
+	memberResumed  incidentKind = "user resumes one member"
 	queuePreempts  incidentKind = "queue preempts the Job"
 	queueAdmits    incidentKind = "queue admits the Job"
 	memberDeleted  incidentKind = "member is deleted"

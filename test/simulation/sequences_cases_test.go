@@ -15,6 +15,7 @@ func sequences() []sequence {
 		restartSequences(), crashSequences(), memberSequences(), completionSequences(), nodeSequences(),
 		queueSequences(), rejectionSequences(), clockSequences(), foundSequences(), reviewedSequences(),
 		interruptedSequences(), avoidedNodeSequences(), limitSequences(),
+		resumedSequences(),
 	} {
 		out = append(out, list...)
 	}

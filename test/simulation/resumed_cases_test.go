@@ -1,0 +1,88 @@
+package simulation
+
+import (
+	"time"
+
+	"rollcall.training/internal/lifecycle"
+)
+
+// resumedSequences are findings of a review of the fixes for [reviewedSequences]: members that are resumed one after
+// the other, and pods that somebody deletes while a StatefulSet replaces others, or while a policy denies a restart.
+func resumedSequences() []sequence {
+	return []sequence{{
+		name: "the members of a gang that never restarts are resumed one after the other", shape: launcher,
+		incidents: resumeWorkersFirst(at(130, rankExits, 1, 1), at(200, userResumes)),
+		change:    func(s *Scenario) { s.RestartPolicy = "never" },
+	}, {
+		name: "the Jobs of a gang are resumed one after the other", shape: masterJobs,
+		incidents: resumeWorkersFirst(at(130, rankExits, 1, 1), at(200, userResumes)),
+		change: func(s *Scenario) {
+			runAgainInPod(s)
+			s.Late = []lateStream{late("rollcall-0/jobs", 199, 210)}
+		},
+	}, {
+		name: "a worker exits without its master, which is resumed a second later", shape: masterJobs,
+		incidents: resumeWorkersFirst(at(101.2, rankExits, 1, 1), at(102.1, userResumes)),
+		change:    runAgainInPod,
+	}, {
+		name: "workers are resumed after the start timeout of their launcher", shape: launcher,
+		incidents: []Incident{
+			at(60, userSuspends, 0), at(60, userSuspends, 1), at(100, memberResumed, 0), at(200, userResumes),
+		},
+		change: func(s *Scenario) {
+			s.MaxRestarts, s.StartTimeout = 0, time.Minute
+			startLate(195, 230)(s)
+		},
+	}, {
+		name: "a rank fails before its peer completes, while no manager runs", shape: equalJobs,
+		incidents: []Incident{
+			at(60, userSuspends, 0), at(60, userSuspends, 1), at(90, managerCrashes), at(100, userResumes),
+			at(120, rankExits, 1, 1), at(130, rankSucceeds), at(160, managerStarts),
+		},
+		change: runAgainInPod,
+		want:   wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
+	}, {
+		name: "the first failure of a StatefulSet is reported during its restart", shape: oneStatefulSet,
+		incidents: []Incident{at(58.9, rankExits, 1, 99), at(60.5, rankExits, 0, 1)},
+		change: func(s *Scenario) {
+			s.NonRetriable, s.Behavior.SIGTERMDelay = "99", 20*time.Second
+			s.Late = []lateStream{late("kubelet/node-1/status", 58.5, 65)}
+		},
+		want: wantedEnd{phase: lifecycle.Failed, restarts: 1, end: lifecycle.Failed},
+	}, {
+		name: "a pod is deleted before a denied resize is taken back", shape: oneStatefulSet,
+		incidents: []Incident{
+			at(54, resizesDenied, 0, 403), at(60, podDeleted, 1), at(60.01, setResized, 0, 4), at(60.4, setResized, 0, 3),
+		},
+		change: func(s *Scenario) { s.Behavior.SIGTERMDelay = 20 * time.Second },
+		want:   wantedEnd{disruptions: 1},
+	}, {
+		name: "a pod is deleted before a resize is taken back, and the cache is late", shape: oneStatefulSet,
+		incidents: []Incident{at(60, podDeleted, 1), at(60.01, setResized, 0, 4), at(60.05, setResized, 0, 3)},
+		change: func(s *Scenario) {
+			s.Behavior.SIGTERMDelay = 20 * time.Second
+			s.Late = []lateStream{late("rollcall-0/statefulsets", 60.03, 64)}
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
+		name: "all workers are drained while a policy denies the suspension of their master", shape: masterJobs,
+		incidents: []Incident{at(55, writesDenied, 0), at(60, podEvicted, 1, 2), at(200, writesAllowed)},
+		change:    completeOnDrain,
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "a manager crashes after a pod was evicted from an elastic Job whose suspension is denied", shape: oneJob,
+		incidents: []Incident{
+			at(55, writesDenied, 0), at(60, podEvicted, 1), at(70, managerCrashes), at(75, managerStarts),
+			at(200, writesAllowed),
+		},
+		change: func(s *Scenario) { s.Elastic, s.RestartPolicy = "1:4", "gang" },
+		want:   wantedEnd{disruptions: 1},
+	}}
+}
+
+// resumeWorkersFirst returns incidents that begin with the suspension of two members, of which the second is resumed.
+func resumeWorkersFirst(then ...Incident) []Incident {
+	return append([]Incident{at(60, userSuspends, 0), at(60, userSuspends, 1), at(100, memberResumed, 1)}, then...)
+}
+
+func runAgainInPod(s *Scenario) { s.PodRestartPolicy = "OnFailure" }
