@@ -35,9 +35,9 @@
 //	make simulate SEED=42
 //
 // sequences_cases_test.go, found_cases_test.go, reviewed_cases_test.go, resumed_cases_test.go,
-// interrupted_cases_test.go, avoided_cases_test.go and limits_cases_test.go contain sequences with an expected end. Most
-// fixed defects have one, others a unit test or an integration test. make mutants plants defects (mutants_cases_test.go,
-// former_builds_cases_test.go) and checks that the scenarios find them.
+// interrupted_cases_test.go, avoided_cases_test.go and limits_cases_test.go contain sequences with an expected end.
+// Most fixed defects have one, others a unit test or an integration test. make mutants plants defects
+// (mutants_cases_test.go, former_builds_cases_test.go) and checks that the scenarios find them.
 //
 // A violation is shrunk: incidents, clock differences, faults and late streams that it does not need are removed. The
 // result is printed as a table. The seed repeats it.
