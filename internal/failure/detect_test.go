@@ -245,6 +245,13 @@ func TestFirst(t *testing.T) {
 			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(8), JobStartTime: podtest.At(10)},
 			want:    failureOf(2, 3, "Error", 20),
 		},
+		"Job resumed externally by a Job controller that writes the start after it created the pods": {
+			pods: []corev1.Pod{podtest.RankPod(1, both(podtest.Terminated(3, 40, false), func(p *corev1.Pod) {
+				p.Labels[gang.LabelAttempt], p.CreationTimestamp = "0", metav1.NewTime(podtest.At(10))
+			}))},
+			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(10), JobStartTime: podtest.At(14)},
+			want:    failureOf(2, 3, "Error", 40),
+		},
 		"pod that failed before a user resumed the Job": {
 			pods: []corev1.Pod{
 				podtest.RankPod(1, both(podtest.Terminated(3, 20, false), ofFirstAttempt)),

@@ -51,9 +51,11 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 const restartTimeTolerance = 3 * time.Second
 
 // precedesJobStart reports whether a pod was created before its Job was resumed for the current attempt. The
-// two times are from the clocks of the API server and of the Job controller, and have the precision of a second.
+// two times are from the clocks of the API server and of the Job controller, and have the precision of a second. The
+// Job controller can write its time seconds after it created the pods. Pods from before were deleted, or had ended.
 func (c Context) precedesJobStart(pod *corev1.Pod) bool {
-	return pod.CreationTimestamp.Time.Before(c.JobStartTime.Add(-clockTolerance))
+	isEnded := pod.DeletionTimestamp != nil || hasExitedBy(pod, c.JobStartTime.Add(restartTimeTolerance))
+	return isEnded && pod.CreationTimestamp.Time.Before(c.JobStartTime.Add(-clockTolerance))
 }
 
 // hasEndedBeforeResumption reports whether a pod without a label of its attempt ended before all members were resumed

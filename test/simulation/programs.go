@@ -113,7 +113,10 @@ func (p *programs) abortAfterMaster(ended *process) {
 		return // the success makes no worker fail
 	}
 	p.oracle.failures++ // the gang may restart for a moment, before the success is reported
-	if mayHaveFailed := p.now.Sub(p.oracle.failureTime) < 10*time.Second; !ended.node.lost && !mayHaveFailed {
+	// A failure can be reported late, or a policy denied what follows from it.
+	mayHaveFailed := p.now.Sub(p.oracle.failureTime) < 10*time.Second ||
+		!p.oracle.failureTime.IsZero() && len(p.oracle.forbidden) > 0
+	if !ended.node.lost && !mayHaveFailed {
 		p.oracle.successTime = p.now
 	}
 }
