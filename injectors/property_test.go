@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
@@ -134,7 +136,7 @@ func FuzzInject(f *testing.F) {
 			kind = gang.StatefulSet
 		}
 		w := newWorkload(kind)
-		if json.Unmarshal(raw, w.Object()) != nil {
+		if json.Unmarshal(raw, w.Object()) != nil || hasUnnamedContainer(w) {
 			return
 		}
 		before := w.DeepCopy()
@@ -158,6 +160,15 @@ func FuzzInject(f *testing.F) {
 		if before.Meta().Annotations[gang.AnnotationInjected] == "" {
 			requireAdditive(t, before, w)
 		}
+	})
+}
+
+// hasUnnamedContainer reports whether a workload has a container without a name. The API server rejects it after the
+// webhook, and the record of the injection has no key for the container.
+func hasUnnamedContainer(w gang.Workload) bool {
+	spec := w.Template().Spec
+	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
+		return c.Name == ""
 	})
 }
 

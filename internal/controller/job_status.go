@@ -147,11 +147,11 @@ func (r *Reconciler) untrackDeletedPods(ctx context.Context, g *observedGang, m 
 	return nil
 }
 
-// untrackCompletingPods untracks pods that would complete their Job, after the API server rejected that the gang
-// restarts or fails. The others stay tracked: their failure is recorded only in memory.
-func (r *Reconciler) untrackCompletingPods(ctx context.Context, g *observedGang, next lifecycle.Phase) {
+// untrackPodsEarly untracks pods that may complete their Job, after the API server rejected that the gang restarts or
+// fails.
+func (r *Reconciler) untrackPodsEarly(ctx context.Context, g *observedGang, next lifecycle.Phase) {
 	for _, m := range g.Members {
-		if m.observed.CanCompleteByDeletedPods {
+		if m.observed.MustUntrackEarly {
 			g.pass.handleError(r.untrackDeletedPods(ctx, g, m, next))
 		}
 	}

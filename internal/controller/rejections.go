@@ -90,19 +90,17 @@ func rejectionMessage(err error, retryInterval time.Duration) string {
 		retryInterval, err)
 }
 
-// reportRejectedUpdate reports on a member that the API server rejected a change of its spec. The state of the gang
-// stays as it is, because the member is not in the state that the change would have led to. The result of a gang
-// follows in the next pass.
+// reportRejectedUpdate reports on a member that the API server rejected a change of its spec. The state
+// of the gang stays as it is, because the member is not in the state that the change would have led to.
 func (r *Reconciler) reportRejectedUpdate(ctx context.Context, g *observedGang, m member, err error) error {
 	log.FromContext(ctx).Info("API server rejected a change of a member", "member", m.Meta().Name, "error", err.Error())
 	g.pass.requeueAfter(obstacleRetryInterval)
-	last, state := m.lastStatus(), g.lastState()
-	isResultWritten := last.Phase == state.Phase || !state.Phase.Terminal()
-	if last.Reason == gang.ReasonRequestRejected && isResultWritten {
+	last := m.lastStatus()
+	if last.Reason == gang.ReasonRequestRejected {
 		return errUpdateRejected // messages of quotas contain numbers that change
 	}
 	status := lifecycle.Status{
-		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, obstacleRetryInterval), State: state,
+		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, obstacleRetryInterval), State: g.lastState(),
 	}
 	status.SuspendedByRollcall, status.MemberNodes = last.SuspendedByRollcall, last.MemberNodes
 	if status.LastTransitionTime.IsZero() {

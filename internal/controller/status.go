@@ -11,7 +11,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -63,7 +62,16 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	if !isPrimary { // the primary member has the status, so the failure is recorded
 		g.pass.handleError(r.untrackDeletedPods(ctx, g, m, status.Phase))
 	}
-	wrote, err := r.writeMember(ctx, g, m, a, status)
+	wrote, err := r.applyAction(ctx, m, a, status)
+	if isRejected(err) {
+		if isPrimary {
+			r.untrackPodsEarly(ctx, g, status.Phase)
+		}
+		return r.reportRejectedUpdate(ctx, g, m, err)
+	}
+	if err == nil && !wrote {
+		wrote, err = r.writeStatusIfChanged(ctx, m, status)
+	}
 	if err != nil {
 		return err
 	}
@@ -88,34 +96,6 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 		recordSeconds(namespace, g.countAccelerators(), age, status, last)
 	}
 	return nil
-}
-
-// writeMember applies an action to a member and writes the status of the gang. It reports whether there was something
-// to write.
-func (r *Reconciler) writeMember(
-	ctx context.Context, g *observedGang, m member, a action, status lifecycle.Status,
-) (bool, error) {
-	isPrimary := g.isPrimaryMember(m)
-	wrote, err := r.applyAction(ctx, m, a, status)
-	switch {
-	case isRejected(err):
-		if isPrimary {
-			r.untrackCompletingPods(ctx, g, status.Phase)
-		}
-		return false, r.reportRejectedUpdate(ctx, g, m, err)
-	case err != nil:
-		// For example, no webhook answers. The result must not be lost with the primary member, which its time to live
-		// may delete first.
-		if !isPrimary && status.Phase.Terminal() && !apierrors.IsConflict(err) {
-			_, statusErr := r.writeStatusIfChanged(ctx, m, status)
-			g.pass.handleError(statusErr)
-		}
-		return false, err
-	case wrote:
-		return true, nil
-	default:
-		return r.writeStatusIfChanged(ctx, m, status)
-	}
 }
 
 // desiredStatus returns the status of a gang in its next state. It returns false if the gang must not

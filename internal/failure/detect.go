@@ -27,8 +27,8 @@ type Context struct {
 	// ResumeTime is when the last member was resumed for the current attempt, at most AttemptStartTime. A manager may
 	// observe that late. Before, containers may exit because other members are suspended.
 	ResumeTime time.Time
-	// ResumedTogether is true if Rollcall resumed all members, or there is only one.
-	ResumedTogether bool
+	// ResumedApart is true if somebody else than Rollcall resumed several Jobs, whose start times give ResumeTime.
+	ResumedApart bool
 	// JobStartTime is when the Job was resumed for the current attempt; zero if it is not known.
 	JobStartTime time.Time
 	// TrainingContainers names the training containers. An empty list stands for all containers. The

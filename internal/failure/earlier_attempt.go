@@ -45,7 +45,7 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	return hasExitedBy(pod, c.AttemptStartTime)
 }
 
-// restartTimeTolerance is how long before a restart, or before all members were resumed together, a pod must have been
+// restartTimeTolerance is how long before a restart, or before all members were resumed at once, a pod must have been
 // created to belong to an earlier attempt. A StatefulSet whose containers have all exited can create its next pods
 // within the second of the restart, and the clock of the manager may be two seconds ahead.
 const restartTimeTolerance = 3 * time.Second
@@ -67,9 +67,9 @@ func (c Context) hasEndedBeforeResumption(pod *corev1.Pod) bool {
 
 // precedesResumption reports whether a pod was created before all members were resumed for the attempt.
 func (c Context) precedesResumption(pod *corev1.Pod) bool {
-	var tolerance time.Duration
-	if c.ResumedTogether {
-		tolerance = restartTimeTolerance
+	tolerance := restartTimeTolerance
+	if c.ResumedApart {
+		tolerance = 0
 	}
 	return pod.CreationTimestamp.Time.Before(c.ResumeTime.Add(-tolerance))
 }

@@ -77,9 +77,9 @@ type ObservedWorkload struct {
 	// PodsToUntrack contains the pods of a Job that somebody else than Rollcall and the Job controller deletes, and
 	// that the Job must not count. It is nil if there are none.
 	PodsToUntrack []*corev1.Pod
-	// CanCompleteByDeletedPods is true if a Job completes when all of its pods that are being deleted succeed, or if it
-	// has a successPolicy.
-	CanCompleteByDeletedPods bool
+	// MustUntrackEarly is true if the pods are untracked although only the memory has their failure, because the Job may
+	// complete.
+	MustUntrackEarly bool
 	// HasUncountedSuccess is true if a pod of a Job has succeeded and the Job has not counted the pod; see
 	// [HasUncountedSuccess].
 	HasUncountedSuccess bool
@@ -195,10 +195,9 @@ func (o *Observed) addWorkload(
 		HasUncountedSuccess: HasUncountedSuccess(w.Job, w.Pods),
 	}
 	isRestarting := last.Phase == Restarting
-	isTerminating := w.isTerminating(last.State) && !w.isEndRefused(last.State, e.Now)
-	if isRestarting || !isTerminating && !w.IsSuspended() {
+	if isRestarting || !w.isTerminating(last.State) && !w.IsSuspended() {
 		workload.PodsToUntrack = findPodsToUntrack(w.Workload, failable, isRestarting)
-		workload.CanCompleteByDeletedPods = w.canCompleteByDeletedPods()
+		workload.MustUntrackEarly = w.mustUntrackEarly()
 	}
 	o.Workloads = append(o.Workloads, workload)
 	o.PodCount += len(w.Pods)
@@ -262,7 +261,7 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		AttemptStartTime:   s.AttemptStartTime,
 		ResumeTime:         s.resumeTime(members),
 		JobStartTime:       s.JobStartTime,
-		ResumedTogether:    s.FollowsRestart || len(members) == 1,
+		ResumedApart:       s.areJobsResumedApart(members),
 		TrainingContainers: trainingContainers(w.Gang),
 		Preflight:          w.Gang.RestartRules.Preflight,
 		IgnoresLostNodes:   !w.Gang.RestartRules.RestartOnNodeLoss,
@@ -286,13 +285,6 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 func (w WorkloadEvidence) isTerminating(s State) bool {
 	return s.Phase == Restarting || s.Phase.Terminal() || Observe(w.Workload).HasResult() ||
 		w.mayMeetSuccessPolicy(s.Attempt)
-}
-
-// isEndRefused reports whether a Job runs on although its gang failed, because the API server refused that Rollcall
-// ends the Job.
-func (w WorkloadEvidence) isEndRefused(last State, now time.Time) bool {
-	isRunning := w.Job != nil && !Observe(w.Workload).HasResult() && !isPastDeadline(w.Workload, now)
-	return isRunning && last.isFailedByRollcall()
 }
 
 // observePartialReadiness reports whether a pod has been ready for [startingGracePeriod]. If no pod

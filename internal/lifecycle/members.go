@@ -155,6 +155,13 @@ func (s State) resumeTime(members Members) time.Time {
 	return start
 }
 
+// areJobsResumedApart reports whether somebody else than Rollcall resumed the Jobs of a gang of several Jobs. Their
+// start times show which was the last.
+func (s State) areJobsResumedApart(members Members) bool {
+	isStatefulSet := func(m MemberState) bool { return m.Observed.IsStatefulSet }
+	return !s.FollowsRestart && len(members) > 1 && !slices.ContainsFunc(members, isStatefulSet)
+}
+
 // isDeleted reports whether the member completed and was deleted since.
 func (s MemberState) isDeleted() bool { return !s.Exists && s.Observed.Complete }
 

@@ -172,7 +172,7 @@ func formerBuilds() []mutant {
 		edits: []edit{{"controller/observe.go", " || !g.hasMemberName(owner)", ""}},
 	}, {
 		name: "a pod is untracked only after its suspension is permitted", sequence: "a master is drained while a policy",
-		edits: []edit{{"controller/job_status.go", "if m.observed.CanCompleteByDeletedPods {", "if false {"}},
+		edits: []edit{{"controller/job_status.go", "if m.observed.MustUntrackEarly {", "if false {"}},
 	}, {
 		name: "a pod is not untracked while Rollcall cannot resume a member", sequence: "a launcher is drained before",
 		edits: []edit{{
@@ -185,20 +185,26 @@ func formerBuilds() []mutant {
 		name: "pods are deleted before the end of their Job is permitted", sequence: "a policy denies the end of",
 		edits: []edit{{"controller/actions.go", "if isSpecChangeDue(g, m, s) {", "if false {"}},
 	}, {
-		name: "a result is lost while no webhook answers", sequence: "the launcher of a failed gang is removed while no",
-		edits: []edit{{"controller/status.go", "!isPrimary && status.Phase.Terminal() &&", "false &&"}},
-	}, {
-		name: "a result is lost while a policy denies a change", sequence: "the launcher of a failed gang is removed while a",
-		edits: []edit{{"controller/rejections.go", "last.Phase == state.Phase || !state.Phase.Terminal()", "true"}},
-	}, {
 		name: "a gang runs since its first pod", sequence: "the Jobs of a gang are resumed one after",
 		edits: []edit{{"lifecycle/evidence.go", "if oldest.After(out) {", "if out.IsZero() || oldest.Before(out) {"}},
 	}, {
 		name: "a gang starts before all members have pods", sequence: "workers are resumed after the start timeout",
 		edits: []edit{{"lifecycle/evidence.go", "if oldest.IsZero() && !Observe(w.Workload).HasResult() {", "if false {"}},
 	}, {
-		name: "members that a user resumes are resumed together", sequence: "a worker exits without its master, which",
-		edits: []edit{{"lifecycle/evidence.go", "s.FollowsRestart || len(members) == 1", "true"}},
+		name: "Jobs that a user resumes are resumed at once", sequence: "a worker exits without its master, which",
+		edits: []edit{{"failure/earlier_attempt.go", "if c.ResumedApart {", "if false {"}},
+	}, {
+		name: "the time of a resumption is exact", sequence: "a rank exits a second after a user resumed",
+		edits: []edit{{"failure/earlier_attempt.go", "if c.ResumedApart {", "if true {"}},
+	}, {
+		name: "a resize is one that the controller of the set has observed", sequence: "a user takes back a resize that",
+		edits: []edit{{
+			"lifecycle/rollout.go", "isRolledOut := w.StatefulSet != nil && isOutdatedByStatus",
+			"isRolledOut := w.StatefulSet != nil && !hasTwoRevisions(w.StatefulSet) && isOutdatedByStatus",
+		}},
+	}, {
+		name: "only deleted pods can complete their Job", sequence: "peers complete next to a drained rank while",
+		edits: []edit{{"lifecycle/pods.go", "|| w.Gang.Elastic == nil {", "{"}},
 	}, {
 		name: "a complete Job hides when its peers were resumed", sequence: "a rank fails before its peer completes, while",
 		edits: []edit{{
@@ -216,10 +222,10 @@ func formerBuilds() []mutant {
 	}, {
 		name: "only the pods of the first member are untracked", sequence: "all workers are drained while a policy denies",
 		edits: []edit{{
-			"controller/job_status.go", "if m.observed.CanCompleteByDeletedPods {", "if g.isPrimaryMember(m) {",
+			"controller/job_status.go", "if m.observed.MustUntrackEarly {", "if g.isPrimaryMember(m) {",
 		}},
 	}, {
 		name: "pods that cannot complete their Job are untracked", sequence: "a manager crashes after a pod was evicted from",
-		edits: []edit{{"controller/job_status.go", "if m.observed.CanCompleteByDeletedPods {", "if true {"}},
+		edits: []edit{{"controller/job_status.go", "if m.observed.MustUntrackEarly {", "if true {"}},
 	}}
 }

@@ -3,11 +3,13 @@ package simulation
 import (
 	"time"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 )
 
-// resumedSequences are findings of a review of the fixes for [reviewedSequences]: members that are resumed one after
-// the other, and pods that somebody deletes while a StatefulSet replaces others, or while a policy denies a restart.
+// resumedSequences are findings of reviews of the fixes for [reviewedSequences]: members that are resumed one after the
+// other, pods that somebody deletes while a StatefulSet replaces others, and what follows while a policy denies a
+// restart or the end of a member.
 func resumedSequences() []sequence {
 	return []sequence{{
 		name: "the members of a gang that never restarts are resumed one after the other", shape: launcher,
@@ -77,7 +79,71 @@ func resumedSequences() []sequence {
 		},
 		change: func(s *Scenario) { s.Elastic, s.RestartPolicy = "1:4", "gang" },
 		want:   wantedEnd{disruptions: 1},
+	}, {
+		name: "a user takes back a resize that adds a rank", shape: oneStatefulSet,
+		incidents: []Incident{at(60, setResized, 0, 4), at(65, setResized, 0, 3)},
+		change:    func(s *Scenario) { s.MaxDisruptions, s.Behavior.SIGTERMDelay = "0", 20*time.Second },
+	}, {
+		name: "peers complete next to a drained rank while a policy denies the suspension", shape: oneJob,
+		incidents: []Incident{
+			at(55, writesDenied, 0), at(60, podEvicted, 1), at(61, rankSucceeds), at(61, rankSucceeds, 2),
+			at(200, writesAllowed),
+		},
+		change: completeOnDrain,
+		want:   wantedEnd{disruptions: 1},
+	}, {
+		name: "a rank is drained after its peers complete, while a policy denies the suspension", shape: oneJob,
+		incidents: []Incident{
+			at(55, writesDenied, 0), at(60, rankSucceeds), at(60, rankSucceeds, 2), at(60.2, podEvicted, 1),
+			at(200, writesAllowed),
+		},
+		change: func(s *Scenario) {
+			completeOnDrain(s)
+			s.Behavior.SIGTERMDelay = 500 * time.Millisecond
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
+		name: "a rank exits a second after a user resumed its gang, by a clock that is ahead", shape: launcher,
+		incidents: []Incident{
+			at(60, userSuspends, 0), at(60, userSuspends, 1), at(100, userResumes), at(101.3, rankExits, 1, 1),
+		},
+		change: func(s *Scenario) { s.ManagerSkew = 1900 * time.Millisecond },
+		want:   wantedEnd{restarts: 1},
+	}, {
+		name: "the launcher of a failed gang is removed while no webhook answers", shape: launcher,
+		incidents: []Incident{at(55, webhookDown), at(60, rankExits, 2, 99), at(120, webhookUp)},
+		change:    failOnceAndRemoveSoon,
+		want:      waitingForLauncher,
+	}, {
+		name: "the launcher of a failed gang is removed while a policy denies the end of its workers", shape: launcher,
+		incidents: []Incident{at(55, memberDenied, 1), at(60, rankExits, 2, 99), at(200, writesAllowed)},
+		change:    failOnceAndRemoveSoon,
+		want:      waitingForLauncher,
+	}, {
+		name: "a launcher is created again before a policy permits the end of its workers", shape: launcher,
+		incidents: []Incident{
+			at(55, memberDenied, 1), at(60, rankExits, 1, 99), at(90, memberDeleted), at(100, memberCreated),
+			at(200, writesAllowed),
+		},
+		change: func(s *Scenario) { s.NonRetriable = "99" },
+		want:   wantedEnd{disruptions: 1},
+	}, {
+		name: "a launcher is created again when the webhook answers", shape: launcher,
+		incidents: []Incident{
+			at(55, webhookDown), at(60, rankExits, 1, 99), at(90, memberDeleted), at(120, webhookUp),
+			at(120.01, memberCreated),
+		},
+		change: func(s *Scenario) { s.NonRetriable = "99" },
+		want:   wantedEnd{disruptions: 1},
 	}}
+}
+
+func failOnceAndRemoveSoon(s *Scenario) { s.NonRetriable, s.TTL = "99", 20*time.Second }
+
+// waitingForLauncher is the end of workers that did not get the result of their gang. The removal of the launcher is
+// a disruption, and a new launcher starts a new run.
+var waitingForLauncher = wantedEnd{
+	phase: lifecycle.Restarting, disruptions: 1, reason: gang.ReasonMembersMissing, end: lifecycle.Restarting,
 }
 
 // resumeWorkersFirst returns incidents that begin with the suspension of two members, of which the second is resumed.

@@ -100,20 +100,8 @@ func reviewedSequences() []sequence {
 		incidents: []Incident{at(55, memberDenied, 1), at(60, rankExits, 0, 1), at(400, writesAllowed)},
 		change:    func(s *Scenario) { s.MaxRestarts, s.CleanPodPolicy = 0, "all" },
 		want:      wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
-	}, {
-		name: "the launcher of a failed gang is removed while no webhook answers", shape: launcher,
-		incidents: []Incident{at(55, webhookDown), at(60, rankExits, 2, 99), at(120, webhookUp)},
-		change:    failOnceAndRemoveSoon,
-		want:      wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
-	}, {
-		name: "the launcher of a failed gang is removed while a policy denies the end of its workers", shape: launcher,
-		incidents: []Incident{at(55, memberDenied, 1), at(60, rankExits, 2, 99), at(200, writesAllowed)},
-		change:    failOnceAndRemoveSoon,
-		want:      wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
 	}}
 }
-
-func failOnceAndRemoveSoon(s *Scenario) { s.NonRetriable, s.TTL = "99", 20*time.Second }
 
 // completeOnDrain lets ranks exit with code 0 two seconds after SIGTERM, while a manager observes everything in time.
 func completeOnDrain(s *Scenario) {

@@ -153,9 +153,7 @@ func (s *simulation) collectGarbage() {
 				s.at(s.now.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished)*time.Second+s.delay("ttl")), func() {
 					s.record("ttl", "deletes %s", job.Name)
 					s.oracle.expired[job.UID] = job.Name
-					if !s.isResultObserved(job.UID) {
-						s.oracle.loseResult(job.UID)
-					}
+					s.noteExpiredResult(job)
 					_ = s.api.delete(jobKind, job.Name, deleteOptions{uid: job.UID, foreground: true}) // gone already
 				})
 			}

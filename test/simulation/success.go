@@ -47,6 +47,29 @@ func (s *simulation) isResultObserved(job types.UID) bool {
 	return slices.ContainsFunc(s.leaders(), func(m *manager) bool { return m.observedResults.Has(job) })
 }
 
+// noteExpiredResult records what the gang does not know after the time to live of a Job has passed.
+func (s *simulation) noteExpiredResult(job *batchv1.Job) {
+	if !s.isResultObserved(job.UID) {
+		s.oracle.loseResult(job.UID)
+	}
+	if s.isFailureKnownOnlyTo(job.Name) {
+		s.oracle.disruptions++ // the deletion of a member that ran
+	}
+}
+
+// isFailureKnownOnlyTo reports whether a member is the only one whose status says that the gang failed, because the API
+// server refused the changes of the others.
+func (s *simulation) isFailureKnownOnlyTo(name string) bool {
+	var isKnown, isUnknown bool
+	for _, m := range s.scenario.members() {
+		if w, ok := s.member(m); ok {
+			isFailed := lifecycle.ReadStatus(w).Phase == lifecycle.Failed
+			isKnown, isUnknown = isKnown || isFailed && m.name == name, isUnknown || !isFailed && m.name != name
+		}
+	}
+	return isKnown && isUnknown
+}
+
 // loseResult records that a completed Job is gone whose result nobody knows. It seems to be a deleted member.
 func (o *oracle) loseResult(job types.UID) {
 	delete(o.expired, job)
