@@ -203,7 +203,7 @@ func formerBuilds() []mutant {
 			"isRolledOut := w.StatefulSet != nil && !hasTwoRevisions(w.StatefulSet) && isOutdatedByStatus",
 		}},
 	}, {
-		name: "only deleted pods can complete their Job", sequence: "peers complete next to a drained rank while",
+		name: "only deleted pods can complete their Job", sequence: "peers complete after a drained rank while",
 		edits: []edit{{"lifecycle/pods.go", "|| w.Gang.Elastic == nil {", "{"}},
 	}, {
 		name: "a complete Job hides when its peers were resumed", sequence: "a rank fails before its peer completes, while",

@@ -84,9 +84,9 @@ func resumedSequences() []sequence {
 		incidents: []Incident{at(60, setResized, 0, 4), at(65, setResized, 0, 3)},
 		change:    func(s *Scenario) { s.MaxDisruptions, s.Behavior.SIGTERMDelay = "0", 20*time.Second },
 	}, {
-		name: "peers complete next to a drained rank while a policy denies the suspension", shape: oneJob,
+		name: "peers complete after a drained rank while a policy denies the suspension", shape: oneJob,
 		incidents: []Incident{
-			at(55, writesDenied, 0), at(60, podEvicted, 1), at(61, rankSucceeds), at(61, rankSucceeds, 2),
+			at(55, writesDenied, 0), at(60, podEvicted, 1), at(63, rankSucceeds), at(63, rankSucceeds, 2),
 			at(200, writesAllowed),
 		},
 		change: completeOnDrain,
