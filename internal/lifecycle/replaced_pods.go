@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
@@ -63,22 +64,24 @@ func isReplacement(pod *corev1.Pod, readyTime time.Time) bool {
 	return !readyTime.IsZero() && pod.CreationTimestamp.After(readyTime.Add(clockTolerance))
 }
 
-// countReplacedPods returns the number of ranks of a Job with a pod that has not failed and that replaced another, of
-// which no trace exists; 0 for a StatefulSet. The pods of an elastic gang come and go.
+// countReplacedPods returns the number of ranks of a Job whose pods all replaced others, so that no trace exists of the
+// first pod; 0 for a StatefulSet. The pods of an elastic gang come and go.
 func (w WorkloadEvidence) countReplacedPods(c failure.Context, readyTime time.Time) int32 {
 	if w.Job == nil || w.Gang.Elastic != nil || w.Job.Status.StartTime == nil {
 		return 0
 	}
-	podsOf := map[int32]int{}
+	replaced, original := sets.Set[int32]{}, sets.Set[int32]{}
 	for i := range w.Pods {
-		if !c.IsFromEarlierAttempt(&w.Pods[i]) {
-			podsOf[gang.PodIndex(&w.Pods[i])]++
+		pod, index := &w.Pods[i], gang.PodIndex(&w.Pods[i])
+		switch {
+		case c.IsFromEarlierAttempt(pod):
+		case !isReplacement(pod, readyTime):
+			original.Insert(index)
+		case pod.DeletionTimestamp == nil:
+			replaced.Insert(index)
 		}
 	}
-	return countPods(w.Pods, func(pod *corev1.Pod) bool {
-		return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && isReplacement(pod, readyTime) &&
-			podsOf[gang.PodIndex(pod)] == 1
-	})
+	return int32(replaced.Difference(original).Len())
 }
 
 // IdentifyPods returns a text that identifies a number of pods by their UIDs. It starts with the number,

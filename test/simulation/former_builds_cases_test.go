@@ -203,6 +203,13 @@ func formerBuilds() []mutant {
 			"isRolledOut := w.StatefulSet != nil && !hasTwoRevisions(w.StatefulSet) && isOutdatedByStatus",
 		}},
 	}, {
+		name: "a pod that failed replaced no other", sequence: "the pod that replaced a drained one fails",
+		edits: []edit{{
+			"lifecycle/replaced_pods.go", "case pod.DeletionTimestamp == nil:",
+			"case pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && countPods(w.Pods, " +
+				"func(p *corev1.Pod) bool { return gang.PodIndex(p) == index }) == 1:",
+		}},
+	}, {
 		name: "only deleted pods can complete their Job", sequence: "peers complete after a drained rank while",
 		edits: []edit{{"lifecycle/pods.go", "|| w.Gang.Elastic == nil {", "{"}},
 	}, {

@@ -110,6 +110,13 @@ func resumedSequences() []sequence {
 		change: func(s *Scenario) { s.ManagerSkew = 1900 * time.Millisecond },
 		want:   wantedEnd{restarts: 1},
 	}, {
+		name: "the pod that replaced a drained one fails before a manager runs", shape: oneJob,
+		incidents: []Incident{
+			at(60, managerCrashes), at(65, podEvicted, 1), at(90, rankExits, 1, 1), at(120, managerStarts),
+		},
+		change: func(s *Scenario) { s.IgnoresDisruptions, s.WithoutRules = true, true },
+		want:   wantedEnd{disruptions: 1},
+	}, {
 		name: "the launcher of a failed gang is removed while no webhook answers", shape: launcher,
 		incidents: []Incident{at(55, webhookDown), at(60, rankExits, 2, 99), at(120, webhookUp)},
 		change:    failOnceAndRemoveSoon,
