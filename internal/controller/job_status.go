@@ -147,13 +147,12 @@ func (r *Reconciler) untrackDeletedPods(ctx context.Context, g *observedGang, m 
 	return nil
 }
 
-// untrackPodsEarly untracks pods that may complete their Job, after the API server rejected that the gang restarts or
-// fails.
+// untrackPodsEarly untracks the pods of all members after the API server rejected that the gang restarts or fails: pods
+// that exit with code 0 must not complete their Job. The memory has the failure. If the manager crashes, the pod that
+// replaces an untracked one shows the failure, if all ranks were ready before and the gang is not elastic.
 func (r *Reconciler) untrackPodsEarly(ctx context.Context, g *observedGang, next lifecycle.Phase) {
 	for _, m := range g.Members {
-		if m.observed.MustUntrackEarly {
-			g.pass.handleError(r.untrackDeletedPods(ctx, g, m, next))
-		}
+		g.pass.handleError(r.untrackDeletedPods(ctx, g, m, next))
 	}
 }
 

@@ -69,7 +69,7 @@ func (c Context) hasEndedBeforeResumption(pod *corev1.Pod) bool {
 func (c Context) precedesResumption(pod *corev1.Pod) bool {
 	tolerance := restartTimeTolerance
 	if c.ResumedApart {
-		tolerance = 0
+		tolerance = clockTolerance // two times in the precision of a second
 	}
 	return pod.CreationTimestamp.Time.Before(c.ResumeTime.Add(-tolerance))
 }

@@ -77,9 +77,6 @@ type ObservedWorkload struct {
 	// PodsToUntrack contains the pods of a Job that somebody else than Rollcall and the Job controller deletes, and
 	// that the Job must not count. It is nil if there are none.
 	PodsToUntrack []*corev1.Pod
-	// MustUntrackEarly is true if the pods are untracked although only the memory has their failure, because the Job may
-	// complete.
-	MustUntrackEarly bool
 	// HasUncountedSuccess is true if a pod of a Job has succeeded and the Job has not counted the pod; see
 	// [HasUncountedSuccess].
 	HasUncountedSuccess bool
@@ -136,7 +133,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 }
 
 // oldestPodTime returns when the oldest pod of the workload that was resumed last was created; zero if a workload has
-// none.
+// none. A Job can have pods from before it was resumed.
 func (e Evidence) oldestPodTime() time.Time {
 	var out time.Time
 	for _, w := range e.Workloads {
@@ -144,8 +141,12 @@ func (e Evidence) oldestPodTime() time.Time {
 		for i := range w.Pods {
 			oldest = earliestTime(oldest, w.Pods[i].CreationTimestamp.UTC())
 		}
-		if oldest.IsZero() && !Observe(w.Workload).HasResult() {
+		o := Observe(w.Workload)
+		if !o.HasResult() && (oldest.IsZero() || w.Job != nil && o.StartTime.IsZero()) {
 			return time.Time{}
+		}
+		if !oldest.IsZero() && o.StartTime.After(oldest) {
+			oldest = o.StartTime.UTC() // the pod had ended before the Job was suspended once more
 		}
 		if oldest.After(out) {
 			out = oldest
@@ -197,7 +198,6 @@ func (o *Observed) addWorkload(
 	isRestarting := last.Phase == Restarting
 	if isRestarting || !w.isTerminating(last.State) && !w.IsSuspended() {
 		workload.PodsToUntrack = findPodsToUntrack(w.Workload, failable, isRestarting)
-		workload.MustUntrackEarly = w.mustUntrackEarly()
 	}
 	o.Workloads = append(o.Workloads, workload)
 	o.PodCount += len(w.Pods)

@@ -166,17 +166,6 @@ func findPodsToUntrack(w gang.Workload, pods []corev1.Pod, isRestarting bool) []
 	return out
 }
 
-// mustUntrackEarly returns [ObservedWorkload.MustUntrackEarly]. If the manager crashes, the pod that replaces an
-// untracked pod shows the failure, except in an elastic gang; see [WorkloadEvidence.countReplacedPods].
-func (w WorkloadEvidence) mustUntrackEarly() bool {
-	if w.Job == nil || w.Job.Spec.SuccessPolicy != nil || w.Gang.Elastic == nil {
-		return w.Job != nil
-	}
-	return canAllSucceed(w.Workload, slices.DeleteFunc(slices.Clone(w.Pods), func(pod corev1.Pod) bool {
-		return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded
-	}))
-}
-
 // canAllSucceed reports whether a Job has counted each index as succeeded, or can still count a pod of the index.
 func canAllSucceed(w gang.Workload, pods []corev1.Pod) bool {
 	indexes := sets.New(parseIndexes(w.Job.Status.CompletedIndexes, w.Ranks())...)

@@ -62,10 +62,11 @@ func (w WorkloadEvidence) listReplacedPods(failable []corev1.Pod, known sets.Set
 	return out
 }
 
-// isReplacedForUser reports whether the spec of a workload, as its controller observed it last, requires that a deleted
-// pod is replaced or removed. Otherwise, somebody may have deleted the pod.
+// isReplacedForUser reports whether the spec of a workload requires that a deleted pod is replaced or removed. During a
+// resize, the spec is the one that its controller observed last: somebody may have deleted the pod before.
 func (w WorkloadEvidence) isReplacedForUser(pod *corev1.Pod) bool {
-	isRolledOut := w.StatefulSet != nil && isOutdatedByStatus(w.StatefulSet, pod)
+	set := w.StatefulSet
+	isRolledOut := set != nil && (isOutdatedByStatus(set, pod) || !w.isResizing() && isOutdated(set, pod))
 	isRequested := int(gang.PodIndex(pod)) >= w.configuredRanks() || isRolledOut
 	return isRequested && !w.IsSuspended()
 }

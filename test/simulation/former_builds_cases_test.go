@@ -172,7 +172,7 @@ func formerBuilds() []mutant {
 		edits: []edit{{"controller/observe.go", " || !g.hasMemberName(owner)", ""}},
 	}, {
 		name: "a pod is untracked only after its suspension is permitted", sequence: "a master is drained while a policy",
-		edits: []edit{{"controller/job_status.go", "if m.observed.MustUntrackEarly {", "if false {"}},
+		edits: []edit{{"controller/status.go", "if isPrimary {\n\t\t\tr.untrack", "if false {\n\t\t\tr.untrack"}},
 	}, {
 		name: "a pod is not untracked while Rollcall cannot resume a member", sequence: "a launcher is drained before",
 		edits: []edit{{
@@ -189,7 +189,9 @@ func formerBuilds() []mutant {
 		edits: []edit{{"lifecycle/evidence.go", "if oldest.After(out) {", "if out.IsZero() || oldest.Before(out) {"}},
 	}, {
 		name: "a gang starts before all members have pods", sequence: "workers are resumed after the start timeout",
-		edits: []edit{{"lifecycle/evidence.go", "if oldest.IsZero() && !Observe(w.Workload).HasResult() {", "if false {"}},
+		edits: []edit{{
+			"lifecycle/evidence.go", "if !o.HasResult() && (oldest.IsZero() ||", "if false && (oldest.IsZero() ||",
+		}},
 	}, {
 		name: "Jobs that a user resumes are resumed at once", sequence: "a worker exits without its master, which",
 		edits: []edit{{"failure/earlier_attempt.go", "if c.ResumedApart {", "if false {"}},
@@ -199,9 +201,18 @@ func formerBuilds() []mutant {
 	}, {
 		name: "a resize is one that the controller of the set has observed", sequence: "a user takes back a resize that",
 		edits: []edit{{
-			"lifecycle/rollout.go", "isRolledOut := w.StatefulSet != nil && isOutdatedByStatus",
-			"isRolledOut := w.StatefulSet != nil && !hasTwoRevisions(w.StatefulSet) && isOutdatedByStatus",
+			"lifecycle/rollout.go", "(isOutdatedByStatus(set, pod) ||",
+			"(!hasTwoRevisions(set) && isOutdatedByStatus(set, pod) ||",
 		}},
+	}, {
+		name: "a rollout is one that the controller of the set has observed", sequence: "a user takes back a rollout, and",
+		edits: []edit{{"lifecycle/rollout.go", " || !w.isResizing() && isOutdated(set, pod))", ")"}},
+	}, {
+		name: "times of Jobs are exact", sequence: "a rank exits after its Jobs were resumed in",
+		edits: []edit{{"failure/earlier_attempt.go", "tolerance = clockTolerance", "tolerance = 0"}},
+	}, {
+		name: "a pod from before a Job was resumed starts the gang", sequence: "a master fails alone and is suspended",
+		edits: []edit{{"lifecycle/evidence.go", "!oldest.IsZero() && o.StartTime.After(oldest)", "false"}},
 	}, {
 		name: "a pod that failed replaced no other", sequence: "the pod that replaced a drained one fails",
 		edits: []edit{{
@@ -209,9 +220,6 @@ func formerBuilds() []mutant {
 			"case pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && countPods(w.Pods, " +
 				"func(p *corev1.Pod) bool { return gang.PodIndex(p) == index }) == 1:",
 		}},
-	}, {
-		name: "only deleted pods can complete their Job", sequence: "peers complete after a drained rank while",
-		edits: []edit{{"lifecycle/pods.go", "|| w.Gang.Elastic == nil {", "{"}},
 	}, {
 		name: "a complete Job hides when its peers were resumed", sequence: "a rank fails before its peer completes, while",
 		edits: []edit{{
@@ -229,10 +237,8 @@ func formerBuilds() []mutant {
 	}, {
 		name: "only the pods of the first member are untracked", sequence: "all workers are drained while a policy denies",
 		edits: []edit{{
-			"controller/job_status.go", "if m.observed.MustUntrackEarly {", "if g.isPrimaryMember(m) {",
+			"controller/job_status.go", "	for _, m := range g.Members {\n		g.pass",
+			"	for _, m := range g.Members[:1] {\n		g.pass",
 		}},
-	}, {
-		name: "pods that cannot complete their Job are untracked", sequence: "a manager crashes after a pod was evicted from",
-		edits: []edit{{"controller/job_status.go", "if m.observed.MustUntrackEarly {", "if true {"}},
 	}}
 }

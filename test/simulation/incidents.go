@@ -366,7 +366,7 @@ func (s *simulation) applyToMember(i Incident) {
 		s.oracle.failures += int(s.scenario.Ranks)
 		s.oracle.disruptions += int(s.scenario.Ranks)
 		s.updateMember(m, func(w gang.Workload) {
-			w.Template().Spec.Containers[0].Image = "example.com/train:" + i.At.String()
+			w.Template().Spec.Containers[0].Image = i.image()
 		})
 	case singleJobComes:
 		s.createSingleJob()

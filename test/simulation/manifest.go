@@ -15,6 +15,17 @@ import (
 	"rollcall.training/gang"
 )
 
+// trainingImage is the image of the training container.
+const trainingImage = "example.com/train:1"
+
+// image returns the image of a changed template, which is the first one for the value 1.
+func (i Incident) image() string {
+	if i.Value > 0 {
+		return trainingImage
+	}
+	return "example.com/train:" + i.At.String()
+}
+
 // manifest returns a member of the gang as its user writes it, with the defaults of the API server.
 func (s Scenario) manifest(m memberSpec) client.Object {
 	meta := metav1.ObjectMeta{
@@ -47,7 +58,7 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		RestartPolicy:                 corev1.RestartPolicyAlways,
 		TerminationGracePeriodSeconds: ptr.To[int64](30),
 		Containers: []corev1.Container{{
-			Name: trainer, Image: "example.com/train:1", Command: []string{"python", "train.py"},
+			Name: trainer, Image: trainingImage, Command: []string{"python", "train.py"},
 		}},
 	}}
 	if m.isStatefulSet {

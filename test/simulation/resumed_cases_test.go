@@ -72,14 +72,6 @@ func resumedSequences() []sequence {
 		change:    completeOnDrain,
 		want:      wantedEnd{disruptions: 1},
 	}, {
-		name: "a manager crashes after a pod was evicted from an elastic Job whose suspension is denied", shape: oneJob,
-		incidents: []Incident{
-			at(55, writesDenied, 0), at(60, podEvicted, 1), at(70, managerCrashes), at(75, managerStarts),
-			at(200, writesAllowed),
-		},
-		change: func(s *Scenario) { s.Elastic, s.RestartPolicy = "1:4", "gang" },
-		want:   wantedEnd{disruptions: 1},
-	}, {
 		name: "a user takes back a resize that adds a rank", shape: oneStatefulSet,
 		incidents: []Incident{at(60, setResized, 0, 4), at(65, setResized, 0, 3)},
 		change:    func(s *Scenario) { s.MaxDisruptions, s.Behavior.SIGTERMDelay = "0", 20*time.Second },
@@ -91,6 +83,39 @@ func resumedSequences() []sequence {
 		},
 		change: completeOnDrain,
 		want:   wantedEnd{disruptions: 1},
+	}, {
+		name: "peers of an elastic Job complete after a drained rank, while a policy denies the suspension", shape: oneJob,
+		incidents: []Incident{
+			at(55, writesDenied, 0), at(60, podEvicted, 1), at(65, rankSucceeds), at(65, rankSucceeds, 2),
+			at(200, writesAllowed),
+		},
+		change: func(s *Scenario) {
+			completeOnDrain(s)
+			s.Elastic, s.RestartPolicy = "1:4", "gang"
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
+		name: "a user takes back a rollout, and the cache is late", shape: oneStatefulSet,
+		incidents: []Incident{at(60, setUpdated), at(65, setUpdated, 0, 1)},
+		change: func(s *Scenario) {
+			s.MaxDisruptions, s.Behavior.SIGTERMDelay = "0", 25*time.Second
+			s.Late = []lateStream{late("rollcall-0/statefulsets", 60.02, 74)}
+		},
+	}, {
+		name: "a rank exits after its Jobs were resumed in two seconds", shape: masterJobs,
+		incidents: []Incident{
+			at(60, userSuspends, 0), at(60, userSuspends, 1), at(100.9, memberResumed), at(101.05, userResumes),
+			at(101.9, rankExits, 0, 1),
+		},
+		change: func(s *Scenario) { s.PodRestartPolicy, s.RestartPolicy = "OnFailure", "never" },
+		want:   wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
+	}, {
+		name: "a master fails alone and is suspended once more before its workers are resumed", shape: masterJobs,
+		incidents: []Incident{
+			at(60, userSuspends, 0), at(60, userSuspends, 1), at(100, memberResumed), at(105, rankExits, 0, 1),
+			at(110, userSuspends), at(120, memberResumed, 1), at(150, rankExits, 1, 1), at(200, userResumes),
+		},
+		change: func(s *Scenario) { s.RestartPolicy = "never" },
 	}, {
 		name: "a rank is drained after its peers complete, while a policy denies the suspension", shape: oneJob,
 		incidents: []Incident{

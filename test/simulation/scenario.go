@@ -97,7 +97,7 @@ const (
 	memberDeleted  incidentKind = "member is deleted"
 	memberCreated  incidentKind = "deleted members are created"
 	setResized     incidentKind = "StatefulSet is scaled"
-	setUpdated     incidentKind = "user changes the template of the StatefulSet"
+	setUpdated     incidentKind = "user changes the template of the StatefulSet" // with the value 1, back to the first one
 	strangerComes  incidentKind = "stranger with the name of a member"
 	singleJobComes incidentKind = "single Job with the label of the gang"
 	managerCrashes incidentKind = "manager crashes"
