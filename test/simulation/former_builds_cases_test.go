@@ -199,14 +199,10 @@ func formerBuilds() []mutant {
 		name: "the time of a resumption is exact", sequence: "a rank exits a second after a user resumed",
 		edits: []edit{{"failure/earlier_attempt.go", "if c.ResumedApart {", "if true {"}},
 	}, {
-		name: "a resize is one that the controller of the set has observed", sequence: "a user takes back a resize that",
-		edits: []edit{{
-			"lifecycle/rollout.go", "(isOutdatedByStatus(set, pod) ||",
-			"(!hasTwoRevisions(set) && isOutdatedByStatus(set, pod) ||",
-		}},
-	}, {
 		name: "a rollout is one that the controller of the set has observed", sequence: "a user takes back a rollout, and",
-		edits: []edit{{"lifecycle/rollout.go", " || !w.isResizing() && isOutdated(set, pod))", ")"}},
+		edits: []edit{{
+			"lifecycle/rollout.go", "!w.isResizing() && isOutdated(set", "!hasTwoRevisions(set) && isOutdated(set",
+		}},
 	}, {
 		name: "times of Jobs are exact", sequence: "a rank exits after its Jobs were resumed in",
 		edits: []edit{{"failure/earlier_attempt.go", "tolerance = clockTolerance", "tolerance = 0"}},
@@ -232,7 +228,7 @@ func formerBuilds() []mutant {
 	}, {
 		name: "pods that are deleted during a resize are replaced for the user", sequence: "a pod is deleted before a denied",
 		edits: []edit{{
-			"lifecycle/rollout.go", "isRequested && !w.IsSuspended()", "(true || isRequested) && !w.IsSuspended()",
+			"lifecycle/rollout.go", "set != nil && !w.isResizing() &&", "set != nil &&",
 		}},
 	}, {
 		name: "only the pods of the first member are untracked", sequence: "all workers are drained while a policy denies",

@@ -115,7 +115,9 @@ func resumedSequences() []sequence {
 			at(60, userSuspends, 0), at(60, userSuspends, 1), at(100, memberResumed), at(105, rankExits, 0, 1),
 			at(110, userSuspends), at(120, memberResumed, 1), at(150, rankExits, 1, 1), at(200, userResumes),
 		},
-		change: func(s *Scenario) { s.RestartPolicy = "never" },
+		change: func(s *Scenario) {
+			s.RestartPolicy, s.Late = "never", []lateStream{late("rollcall-0/jobs", 199, 206)}
+		},
 	}, {
 		name: "a rank is drained after its peers complete, while a policy denies the suspension", shape: oneJob,
 		incidents: []Incident{
@@ -130,7 +132,7 @@ func resumedSequences() []sequence {
 	}, {
 		name: "a rank exits a second after a user resumed its gang, by a clock that is ahead", shape: launcher,
 		incidents: []Incident{
-			at(60, userSuspends, 0), at(60, userSuspends, 1), at(100, userResumes), at(101.3, rankExits, 1, 1),
+			at(60, userSuspends, 0), at(60, userSuspends, 1), at(100.2, userResumes), at(101.3, rankExits, 1, 1),
 		},
 		change: func(s *Scenario) { s.ManagerSkew = 1900 * time.Millisecond },
 		want:   wantedEnd{restarts: 1},
