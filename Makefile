@@ -73,7 +73,7 @@ e2e-all: e2e ## Run end-to-end tests of every framework (130 minutes, the first 
 
 DRAINS ?= 10
 .PHONY: drain
-drain: ## Drain 20 gangs in 10 ways, 10 times (3 hours; DRAINS=1 for less; needs root)
+drain: ## Drain 20 gangs in 10 ways, 10 times (90 minutes to 3 hours; DRAINS=1 for less; needs root)
 	cd test && ROLLCALL_E2E=all go test -count=$(DRAINS) -timeout 240m -v -run 'TestDrain$$' ./e2e/...
 
 .PHONY: upgrade

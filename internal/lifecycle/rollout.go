@@ -63,7 +63,7 @@ func (w WorkloadEvidence) listReplacedPods(failable []corev1.Pod, known sets.Set
 }
 
 // isReplacedForUser reports whether the spec of a workload requires that a deleted pod is replaced or removed. During a
-// resize, all pods are outdated, and somebody may have deleted the pod before.
+// resize, all pods seem outdated, although somebody may have deleted the pod before.
 func (w WorkloadEvidence) isReplacedForUser(pod *corev1.Pod) bool {
 	set := w.StatefulSet
 	isRolledOut := set != nil && !w.isResizing() && isOutdated(set, pod)

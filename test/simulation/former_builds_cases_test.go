@@ -212,9 +212,8 @@ func formerBuilds() []mutant {
 	}, {
 		name: "a pod that failed replaced no other", sequence: "the pod that replaced a drained one fails",
 		edits: []edit{{
-			"lifecycle/replaced_pods.go", "case pod.DeletionTimestamp == nil:",
-			"case pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && countPods(w.Pods, " +
-				"func(p *corev1.Pod) bool { return gang.PodIndex(p) == index }) == 1:",
+			"lifecycle/replaced_pods.go", "case !isReplacement(pod, readyTime):",
+			"case !isReplacement(pod, readyTime), pod.Status.Phase == corev1.PodFailed:",
 		}},
 	}, {
 		name: "a complete Job hides when its peers were resumed", sequence: "a rank fails before its peer completes, while",

@@ -28,19 +28,17 @@ func resumedSequences() []sequence {
 		change:    runAgainInPod,
 	}, {
 		name: "workers are resumed after the start timeout of their launcher", shape: launcher,
-		incidents: []Incident{
-			at(60, userSuspends, 0), at(60, userSuspends, 1), at(100, memberResumed, 0), at(200, userResumes),
-		},
+		incidents: suspendBoth(at(100, memberResumed, 0), at(200, userResumes)),
 		change: func(s *Scenario) {
 			s.MaxRestarts, s.StartTimeout = 0, time.Minute
 			startLate(195, 230)(s)
 		},
 	}, {
 		name: "a rank fails before its peer completes, while no manager runs", shape: equalJobs,
-		incidents: []Incident{
-			at(60, userSuspends, 0), at(60, userSuspends, 1), at(90, managerCrashes), at(100, userResumes),
+		incidents: suspendBoth(
+			at(90, managerCrashes), at(100, userResumes),
 			at(120, rankExits, 1, 1), at(130, rankSucceeds), at(160, managerStarts),
-		},
+		),
 		change: runAgainInPod,
 		want:   wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
 	}, {
@@ -103,18 +101,15 @@ func resumedSequences() []sequence {
 		},
 	}, {
 		name: "a rank exits after its Jobs were resumed in two seconds", shape: masterJobs,
-		incidents: []Incident{
-			at(60, userSuspends, 0), at(60, userSuspends, 1), at(100.9, memberResumed), at(101.05, userResumes),
-			at(101.9, rankExits, 0, 1),
-		},
-		change: func(s *Scenario) { s.PodRestartPolicy, s.RestartPolicy = "OnFailure", "never" },
-		want:   wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
+		incidents: suspendBoth(at(100.9, memberResumed), at(101.05, userResumes), at(101.9, rankExits, 0, 1)),
+		change:    func(s *Scenario) { s.PodRestartPolicy, s.RestartPolicy = "OnFailure", "never" },
+		want:      wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
 	}, {
 		name: "a master fails alone and is suspended once more before its workers are resumed", shape: masterJobs,
-		incidents: []Incident{
-			at(60, userSuspends, 0), at(60, userSuspends, 1), at(100, memberResumed), at(105, rankExits, 0, 1),
+		incidents: suspendBoth(
+			at(100, memberResumed), at(105, rankExits, 0, 1),
 			at(110, userSuspends), at(120, memberResumed, 1), at(150, rankExits, 1, 1), at(200, userResumes),
-		},
+		),
 		change: func(s *Scenario) {
 			s.RestartPolicy, s.Late = "never", []lateStream{late("rollcall-0/jobs", 199, 206)}
 		},
@@ -131,11 +126,9 @@ func resumedSequences() []sequence {
 		want: wantedEnd{disruptions: 1},
 	}, {
 		name: "a rank exits a second after a user resumed its gang, by a clock that is ahead", shape: launcher,
-		incidents: []Incident{
-			at(60, userSuspends, 0), at(60, userSuspends, 1), at(100.2, userResumes), at(101.3, rankExits, 1, 1),
-		},
-		change: func(s *Scenario) { s.ManagerSkew = 1900 * time.Millisecond },
-		want:   wantedEnd{restarts: 1},
+		incidents: suspendBoth(at(100.2, userResumes), at(101.3, rankExits, 1, 1)),
+		change:    func(s *Scenario) { s.ManagerSkew = 1900 * time.Millisecond },
+		want:      wantedEnd{restarts: 1},
 	}, {
 		name: "the pod that replaced a drained one fails before a manager runs", shape: oneJob,
 		incidents: []Incident{
@@ -182,7 +175,12 @@ var waitingForLauncher = wantedEnd{
 
 // resumeWorkersFirst returns incidents that begin with the suspension of two members, of which the second is resumed.
 func resumeWorkersFirst(then ...Incident) []Incident {
-	return append([]Incident{at(60, userSuspends, 0), at(60, userSuspends, 1), at(100, memberResumed, 1)}, then...)
+	return suspendBoth(append([]Incident{at(100, memberResumed, 1)}, then...)...)
+}
+
+// suspendBoth returns incidents that begin with the suspension of two members.
+func suspendBoth(then ...Incident) []Incident {
+	return append([]Incident{at(60, userSuspends, 0), at(60, userSuspends, 1)}, then...)
 }
 
 func runAgainInPod(s *Scenario) { s.PodRestartPolicy = "OnFailure" }

@@ -14,8 +14,7 @@ func sequences() []sequence {
 	for _, list := range [][]sequence{
 		restartSequences(), crashSequences(), memberSequences(), completionSequences(), nodeSequences(),
 		queueSequences(), rejectionSequences(), clockSequences(), foundSequences(), reviewedSequences(),
-		interruptedSequences(), avoidedNodeSequences(), limitSequences(),
-		resumedSequences(),
+		interruptedSequences(), avoidedNodeSequences(), limitSequences(), resumedSequences(),
 	} {
 		out = append(out, list...)
 	}

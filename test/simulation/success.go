@@ -57,14 +57,19 @@ func (s *simulation) noteExpiredResult(job *batchv1.Job) {
 	}
 }
 
-// isFailureKnownOnlyTo reports whether a member is the only one whose status says that the gang failed, because the API
-// server refused the changes of the others.
+// isFailureKnownOnlyTo reports whether the status of a member says that the gang failed, and that of another does not,
+// because the API server refused the change of the latter.
 func (s *simulation) isFailureKnownOnlyTo(name string) bool {
 	var isKnown, isUnknown bool
 	for _, m := range s.scenario.members() {
-		if w, ok := s.member(m); ok {
-			isFailed := lifecycle.ReadStatus(w).Phase == lifecycle.Failed
-			isKnown, isUnknown = isKnown || isFailed && m.name == name, isUnknown || !isFailed && m.name != name
+		w, ok := s.member(m)
+		if !ok {
+			continue
+		}
+		if isFailed := lifecycle.ReadStatus(w).Phase == lifecycle.Failed; m.name == name {
+			isKnown = isFailed
+		} else if !isFailed {
+			isUnknown = true
 		}
 	}
 	return isKnown && isUnknown
