@@ -276,7 +276,7 @@ func (c Context) attributePreviousExit(pod *corev1.Pod, f *Failure) *Failure {
 	switch {
 	case f == nil:
 		return nil
-	case c.precedesResumption(pod) && !f.Time.After(c.ResumeTime):
+	case c.precedesResumption(pod, f.Time):
 		return nil // the pod ran on while another member was suspended
 	case !c.TerminationStartTime.IsZero():
 		return f.markMaybeTerminated(f.Time.After(c.TerminationStartTime))

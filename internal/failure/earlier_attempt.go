@@ -62,16 +62,21 @@ func (c Context) precedesJobStart(pod *corev1.Pod) bool {
 // for an attempt after the first. The pods of StatefulSets and of gangs that never restart have no label. A failure
 // ends such a gang, unless another member is suspended.
 func (c Context) hasEndedBeforeResumption(pod *corev1.Pod) bool {
-	return c.Attempt > 0 && c.precedesResumption(pod) && hasExitedBy(pod, c.ResumeTime)
+	return c.Attempt > 0 && allContainersTerminated(pod) && c.precedesResumption(pod, lastExitTime(pod))
 }
 
-// precedesResumption reports whether a pod was created before all members were resumed for the attempt.
-func (c Context) precedesResumption(pod *corev1.Pod) bool {
+// precedesResumption reports whether a pod was created, and exited at a time, before all members were resumed for the
+// attempt. The times have the precision of a second. If a pod exits in the second in which the last member is resumed,
+// its creation decides.
+func (c Context) precedesResumption(pod *corev1.Pod, exitTime time.Time) bool {
 	tolerance := restartTimeTolerance
 	if c.ResumedApart {
-		tolerance = clockTolerance // two times in the precision of a second
+		tolerance = clockTolerance
+		if exitTime.Before(c.ResumeTime) {
+			tolerance = 0
+		}
 	}
-	return pod.CreationTimestamp.Time.Before(c.ResumeTime.Add(-tolerance))
+	return !exitTime.After(c.ResumeTime) && pod.CreationTimestamp.Time.Before(c.ResumeTime.Add(-tolerance))
 }
 
 // hasExitedBy reports whether all containers of a pod exited by a time.

@@ -133,26 +133,32 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 }
 
 // oldestPodTime returns when the oldest pod of the workload that was resumed last was created; zero if a workload has
-// none. A Job can have pods from before it was resumed.
+// none. A pod that ended before its Job was suspended once more does not count.
 func (e Evidence) oldestPodTime() time.Time {
 	var out time.Time
 	for _, w := range e.Workloads {
 		var oldest time.Time
-		for i := range w.Pods {
-			oldest = earliestTime(oldest, w.Pods[i].CreationTimestamp.UTC())
-		}
 		o := Observe(w.Workload)
-		if !o.HasResult() && (oldest.IsZero() || w.Job != nil && o.StartTime.IsZero()) {
-			return time.Time{}
+		for i := range w.Pods {
+			if w.Job == nil || o.HasResult() || !mayPrecedeStart(&w.Pods[i], o.StartTime) {
+				oldest = earliestTime(oldest, w.Pods[i].CreationTimestamp.UTC())
+			}
 		}
-		if !oldest.IsZero() && o.StartTime.After(oldest) {
-			oldest = o.StartTime.UTC() // the pod had ended before the Job was suspended once more
+		if oldest.IsZero() && !o.HasResult() {
+			return time.Time{}
 		}
 		if oldest.After(out) {
 			out = oldest
 		}
 	}
 	return out
+}
+
+// mayPrecedeStart reports whether a pod of a Job may have ended before the Job was resumed. start is when its status
+// says that it was resumed; zero before that.
+func mayPrecedeStart(pod *corev1.Pod, start time.Time) bool {
+	hasEnded := IsPodTerminal(pod) || pod.DeletionTimestamp != nil
+	return hasEnded && (start.IsZero() || pod.CreationTimestamp.Time.Before(start))
 }
 
 // addOrphans adds the pods of deleted members, for which a restart waits.

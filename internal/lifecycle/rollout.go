@@ -62,11 +62,10 @@ func (w WorkloadEvidence) listReplacedPods(failable []corev1.Pod, known sets.Set
 	return out
 }
 
-// isReplacedForUser reports whether the spec of a workload requires that a deleted pod is replaced or removed. During a
-// resize, all pods seem outdated, although somebody may have deleted the pod before.
+// isReplacedForUser reports whether the spec of a workload, as its controller observed it last, requires that a deleted
+// pod is replaced or removed. Before that, all pods seem outdated, although somebody may have deleted the pod.
 func (w WorkloadEvidence) isReplacedForUser(pod *corev1.Pod) bool {
-	set := w.StatefulSet
-	isRolledOut := set != nil && !w.isResizing() && isOutdated(set, pod)
+	isRolledOut := w.StatefulSet != nil && isOutdatedByStatus(w.StatefulSet, pod)
 	isRequested := int(gang.PodIndex(pod)) >= w.configuredRanks() || isRolledOut
 	return isRequested && !w.IsSuspended()
 }
@@ -104,14 +103,19 @@ func replacesPods(set *appsv1.StatefulSet) bool {
 // a pod that a complete rollout has replaced, and that a late cache still contains. A pod below a partition keeps the
 // revision of a rollout that its user took back.
 func isOutdated(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
+	return set.Status.ObservedGeneration < set.Generation || isOutdatedByStatus(set, pod)
+}
+
+// isOutdatedByStatus is [isOutdated] for the spec that the controller of a StatefulSet observed last.
+func isOutdatedByStatus(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
 	status, partition := set.Status, findPartition(set)
-	isRolling := replacesPods(set) && partition == 0
-	if status.ObservedGeneration < set.Generation || isRolling && hasTwoRevisions(set) {
+	isRolling, hasTwo := replacesPods(set) && partition == 0, status.CurrentRevision != status.UpdateRevision
+	if isRolling && hasTwo {
 		return true
 	}
 	revision := pod.Labels[appsv1.ControllerRevisionHashLabelKey]
 	if gang.PodIndex(pod) < partition {
-		return hasTwoRevisions(set) && revision != status.CurrentRevision
+		return hasTwo && revision != status.CurrentRevision
 	}
 	return revision != status.UpdateRevision
 }

@@ -189,9 +189,7 @@ func formerBuilds() []mutant {
 		edits: []edit{{"lifecycle/evidence.go", "if oldest.After(out) {", "if out.IsZero() || oldest.Before(out) {"}},
 	}, {
 		name: "a gang starts before all members have pods", sequence: "workers are resumed after the start timeout",
-		edits: []edit{{
-			"lifecycle/evidence.go", "if !o.HasResult() && (oldest.IsZero() ||", "if false && (oldest.IsZero() ||",
-		}},
+		edits: []edit{{"lifecycle/evidence.go", "if oldest.IsZero() && !o.HasResult() {", "if false {"}},
 	}, {
 		name: "Jobs that a user resumes are resumed at once", sequence: "a worker exits without its master, which",
 		edits: []edit{{"failure/earlier_attempt.go", "if c.ResumedApart {", "if false {"}},
@@ -199,16 +197,34 @@ func formerBuilds() []mutant {
 		name: "the time of a resumption is exact", sequence: "a rank exits a second after a user resumed",
 		edits: []edit{{"failure/earlier_attempt.go", "if c.ResumedApart {", "if true {"}},
 	}, {
-		name: "a rollout is one that the controller of the set has observed", sequence: "a user takes back a rollout, and",
+		name: "a resize is one that the controller of the set has observed", sequence: "a user takes back a resize that",
 		edits: []edit{{
-			"lifecycle/rollout.go", "!w.isResizing() && isOutdated(set", "!hasTwoRevisions(set) && isOutdated(set",
+			"lifecycle/rollout.go", "isRolledOut := w.StatefulSet != nil && isOutdatedByStatus",
+			"isRolledOut := w.StatefulSet != nil && !hasTwoRevisions(w.StatefulSet) && isOutdatedByStatus",
+		}},
+	}, {
+		name: "a set replaces its pods before its controller observed the spec", sequence: "a pod is deleted after a user",
+		edits: []edit{{
+			"lifecycle/rollout.go", "w.StatefulSet != nil && isOutdatedByStatus", "w.StatefulSet != nil && isOutdated",
+		}},
+	}, {
+		name: "a rollout ends with a resize", sequence: "a user takes back a rollout and a resize",
+		edits: []edit{{
+			"lifecycle/rollout.go", "w.StatefulSet != nil && isOutdatedByStatus",
+			"w.StatefulSet != nil && !w.isResizing() && isOutdatedByStatus",
 		}},
 	}, {
 		name: "times of Jobs are exact", sequence: "a rank exits after its Jobs were resumed in",
 		edits: []edit{{"failure/earlier_attempt.go", "tolerance = clockTolerance", "tolerance = 0"}},
 	}, {
 		name: "a pod from before a Job was resumed starts the gang", sequence: "a master fails alone and is suspended",
-		edits: []edit{{"lifecycle/evidence.go", "!oldest.IsZero() && o.StartTime.After(oldest)", "false"}},
+		edits: []edit{{"lifecycle/evidence.go", "w.Job == nil || o.HasResult() ||", "w.Job == nil || true ||"}},
+	}, {
+		name: "a running pod may precede the start of its Job", sequence: "a worker exits before the Job controller writes",
+		edits: []edit{{"lifecycle/evidence.go", "return hasEnded && (", "return (hasEnded || true) && ("}},
+	}, {
+		name: "only the creation of a pod decides about a resumption", sequence: "a worker exits in the second before",
+		edits: []edit{{"failure/earlier_attempt.go", "if exitTime.Before(c.ResumeTime) {", "if false {"}},
 	}, {
 		name: "a pod that failed replaced no other", sequence: "the pod that replaced a drained one fails",
 		edits: []edit{{
@@ -227,7 +243,7 @@ func formerBuilds() []mutant {
 	}, {
 		name: "pods that are deleted during a resize are replaced for the user", sequence: "a pod is deleted before a denied",
 		edits: []edit{{
-			"lifecycle/rollout.go", "set != nil && !w.isResizing() &&", "set != nil &&",
+			"lifecycle/rollout.go", "isRequested && !w.IsSuspended()", "(true || isRequested) && !w.IsSuspended()",
 		}},
 	}, {
 		name: "only the pods of the first member are untracked", sequence: "all workers are drained while a policy denies",

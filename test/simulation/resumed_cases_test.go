@@ -95,10 +95,38 @@ func resumedSequences() []sequence {
 	}, {
 		name: "a user takes back a rollout, and the cache is late", shape: oneStatefulSet,
 		incidents: []Incident{at(60, setUpdated), at(65, setUpdated, 0, 1)},
+		change: func(s *Scenario) { // no pass sees the new revision, so somebody seems to have deleted the pod
+			s.Behavior.SIGTERMDelay, s.Late = 25*time.Second, []lateStream{late("rollcall-0/statefulsets", 60.02, 74)}
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
+		name: "a user takes back a rollout and a resize that no webhook injects", shape: oneStatefulSet,
+		incidents: []Incident{
+			at(60, setUpdated), at(80, webhookDown), at(85.02, setResized, 0, 4), at(93, webhookUp),
+			at(93, setResized, 0, 3), at(93, setUpdated, 0, 1),
+		},
 		change: func(s *Scenario) {
 			s.MaxDisruptions, s.Behavior.SIGTERMDelay = "0", 25*time.Second
-			s.Late = []lateStream{late("rollcall-0/statefulsets", 60.02, 74)}
+			s.Late = []lateStream{late("rollcall-0/statefulsets", 92.9, 94.5)}
 		},
+	}, {
+		name: "a pod is deleted after a user resumed its set, and the cache is late", shape: oneStatefulSet,
+		incidents: []Incident{at(60, userSuspends), at(100, userResumes), at(103, podDeleted, 1)},
+		change: func(s *Scenario) {
+			s.Behavior.SIGTERMDelay, s.Late = 20*time.Second, []lateStream{late("rollcall-0/statefulsets", 100.02, 106)}
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
+		name: "a worker exits in the second before its master is resumed", shape: masterJobs,
+		incidents: resumeWorkersFirst(at(100.8, rankExits, 1, 1), at(101.3, userResumes)),
+		change:    func(s *Scenario) { s.RestartPolicy = "never" },
+	}, {
+		name: "a worker exits before the Job controller writes when its launcher was resumed", shape: launcher,
+		incidents: suspendBoth(at(100, userResumes), at(103, rankExits, 1, 1)),
+		change: func(s *Scenario) {
+			s.Late = []lateStream{late("job-controller/requests", 100.05, 110), late("rollcall-0/jobs", 99, 106)}
+		},
+		want: wantedEnd{restarts: 1},
 	}, {
 		name: "a rank exits after its Jobs were resumed in two seconds", shape: masterJobs,
 		incidents: suspendBoth(at(100.9, memberResumed), at(101.05, userResumes), at(101.9, rankExits, 0, 1)),
