@@ -63,7 +63,7 @@ func (s *simulation) continueDisruption(d *disruption) {
 // hitPod evicts or deletes a pod.
 func (s *simulation) hitPod(d *disruption, pod *corev1.Pod) {
 	s.noteLostRank(pod)
-	isRecorded := !isOfStatefulSet(pod) && !s.scenario.IgnoresDisruptions || s.oracle.final.Phase == lifecycle.Running
+	isRecorded := !isOfStatefulSet(pod) && !s.scenario.IgnoresDisruptions || s.isReadyRecorded()
 	s.noteDisruption()
 	s.oracle.isUnrecorded = s.oracle.final.Phase == lifecycle.Suspended
 	if d.reason == "" {
@@ -97,7 +97,7 @@ func (s *simulation) terminateByKubelet(p *process, sandbox time.Duration) {
 	s.noteLostRank(p.pod)
 	s.noteDisruption()
 	s.oracle.disruptions++
-	isUnknown := isOfStatefulSet(p.pod) && s.oracle.final.Phase != lifecycle.Running
+	isUnknown := isOfStatefulSet(p.pod) && !s.isReadyRecorded()
 	if s.scenario.Behavior.AbortsWithoutPeers || isUnknown || s.isUnobservedNextToLostNode() {
 		s.oracle.failures++ // peers fail before the kubelet reports what it has terminated
 	}
@@ -115,6 +115,11 @@ func (s *simulation) isUnobservedNextToLostNode() bool {
 // failed pods that its Job counts, and those may be older than the suspension.
 func (s *simulation) isUnobservedSinceSuspension() bool {
 	return len(s.leaders()) == 0 && s.oracle.final.Phase == lifecycle.Suspended
+}
+
+// isReadyRecorded reports whether a status says that all ranks have been ready. A status is deleted with its members.
+func (s *simulation) isReadyRecorded() bool {
+	return s.oracle.final.Phase == lifecycle.Running && s.isStatusOnAnyOther(memberSpec{})
 }
 
 // isReplacementHidden reports whether a finalizer keeps another pod of a StatefulSet. After that pod has ended, nobody
