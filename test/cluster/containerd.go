@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -155,7 +157,7 @@ func removePodSandboxes(ctx context.Context, dir string) error {
 			if err == nil {
 				_, err = runtime.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: pod.Id})
 			}
-			if err != nil {
+			if err != nil && status.Code(err) != codes.NotFound { // the kubelet may have removed it
 				errs = append(errs, fmt.Errorf("removing the pod %s/%s: %w", pod.Metadata.Namespace, pod.Metadata.Name, err))
 			}
 		}

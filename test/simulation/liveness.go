@@ -112,10 +112,13 @@ func (o *oracle) isOutdated(pod *corev1.Pod) bool {
 	return ok && !o.scenario.ReplacesOnDelete && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != revisionOf(set)
 }
 
-// isResumptionHidden reports whether Rollcall has not observed yet that somebody resumed a gang of one StatefulSet. The
-// StatefulSet does not tell when, so earlier failures seem to be those of the attempt before.
+// isResumptionHidden reports whether Rollcall has not observed yet that somebody resumed a gang of one StatefulSet,
+// which a user or a restart had suspended. The StatefulSet does not tell when, so earlier failures seem to be those of
+// the attempt before.
 func (o *oracle) isResumptionHidden() bool {
-	return o.scenario.Shape == oneStatefulSet && o.final.Phase == lifecycle.Suspended
+	w, ok := o.member(o.scenario.members()[0])
+	isResumed := o.final.Phase == lifecycle.Suspended || o.final.Phase == lifecycle.Restarting && ok && !w.IsSuspended()
+	return o.scenario.Shape == oneStatefulSet && isResumed
 }
 
 // readinessPeriod is how long a status may be wrong about the ranks: longer than the delays of all streams.
