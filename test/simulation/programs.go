@@ -183,11 +183,13 @@ func (p *programs) stall(stalled *process) {
 }
 
 // isPeer reports whether a process loses a peer when another process ends: both belong to the same attempt of the
-// gang, and it started before the workload of the other was deleted or failed.
+// gang, and it started before the workload of the other was deleted or failed. The pod that replaces another one is not
+// its peer.
 func (p *programs) isPeer(ended, peer *process) bool {
 	endTime, hasEnded := p.ended[ended.pod.OwnerReferences[0].UID]
+	isSameRank := controllerOf(ended.pod) == controllerOf(peer.pod) && gang.PodIndex(ended.pod) == gang.PodIndex(peer.pod)
 	return p.oracle.isOfGang(ended.pod) && p.oracle.isOfGang(peer.pod) && !areOfDifferentAttempts(ended.pod, peer.pod) &&
-		(!hasEnded || peer.startTime.Before(endTime))
+		!isSameRank && (!hasEnded || peer.startTime.Before(endTime))
 }
 
 // onSIGTERM returns when and with which code a program exits after SIGTERM.
