@@ -64,7 +64,7 @@ func (s *simulation) continueDisruption(d *disruption) {
 func (s *simulation) hitPod(d *disruption, pod *corev1.Pod) {
 	s.noteLostRank(pod)
 	isRecorded := !isOfStatefulSet(pod) && !s.scenario.IgnoresDisruptions || s.isReadyRecorded()
-	s.noteDisruption()
+	s.noteDisruption(d.reason)
 	s.oracle.isUnrecorded = s.oracle.final.Phase == lifecycle.Suspended
 	if d.reason == "" {
 		_ = s.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // it exists
@@ -95,7 +95,7 @@ func (s *simulation) noteLostRank(pod *corev1.Pod) {
 // terminateByKubelet lets the kubelet terminate the pod of a program.
 func (s *simulation) terminateByKubelet(p *process, sandbox time.Duration) {
 	s.noteLostRank(p.pod)
-	s.noteDisruption()
+	s.noteDisruption(corev1.PodReasonTerminationByKubelet)
 	s.oracle.disruptions++
 	isUnknown := isOfStatefulSet(p.pod) && !s.isReadyRecorded()
 	if s.scenario.Behavior.AbortsWithoutPeers || isUnknown || s.isUnobservedNextToLostNode() {
@@ -145,16 +145,18 @@ func isOfStatefulSet(pod *corev1.Pod) bool {
 }
 
 // noteDisruption records that nobody may observe when a rank was deleted. With exit code 0, the rank seems to have
-// completed. Otherwise a peer whose clock is behind seems to have failed first.
-func (s *simulation) noteDisruption() {
+// completed. Otherwise a rank whose clock is behind seems to have failed first. Without a reason, a confirmed deletion
+// does not tell when it was requested, which a late manager has not observed.
+func (s *simulation) noteDisruption(reason string) {
 	if s.scenario.ObservesDrains {
 		return
 	}
 	exitsWithZero := s.scenario.Behavior.SIGTERMExitCode == 0
 	s.oracle.mayExitUnobserved = s.oracle.mayExitUnobserved || exitsWithZero
 	isBehind := slices.ContainsFunc(s.scenario.NodeSkews, func(skew time.Duration) bool { return skew < 0 })
+	isObserved := len(s.leaders()) > 0
 	switch {
-	case !isBehind || len(s.leaders()) > 0:
+	case !isBehind || isObserved && (exitsWithZero || reason != ""):
 	case exitsWithZero:
 		s.oracle.resultLost = true
 	default:

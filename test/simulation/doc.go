@@ -57,11 +57,12 @@
 // replaces a pod before all ranks were ready, a StatefulSet replaces a pod next to an ended pod that a finalizer
 // keeps, and a member is deleted while no other member has a status. A pod that is deleted while no manager runs can
 // seem to be a failure if its peers are on a lost node (isUnobservedNextToLostNode), if no manager has run since the
-// gang was suspended (isUnobservedSinceSuspension), or if the clock of a node is behind. If a cache of the pods is
-// late, a rank that succeeds before all ranks of a later attempt were ready seems to be lost. A suspension that no
-// manager recorded can seem to be a disruption. A workload that comes before all members know that the gang has
-// failed conflicts with those that do not, and one that exists when the user starts the gang again is a member of
-// the next run. With OnDelete, ranks run on until their user deletes them.
+// gang was suspended (isUnobservedSinceSuspension), or if the clock of a node is behind. With such a clock, so can a
+// pod that is deleted without a reason while the manager is late. If a cache of the pods is late, a rank that succeeds
+// before all ranks of a later attempt were ready seems to be lost. A suspension that no manager recorded can seem to
+// be a disruption. A workload that comes before all members know that the gang has failed conflicts with those that do
+// not, and one that exists when the user starts the gang again is a member of the next run. With OnDelete, ranks run
+// on until their user deletes them.
 //
 // The status of a container contains only its last exits. So a rank that succeeds in a second run hides its failure if
 // the manager changes. In gangs with a StatefulSet, programs fail in a second run only if the manager and the kubelets

@@ -103,7 +103,7 @@ func (s *simulation) applyToProgram(i Incident, p *process) {
 		}
 		p.exit(0)
 	case podForced:
-		s.noteDisruption()
+		s.noteDisruption("")
 		s.oracle.disruptions++
 		_ = s.api.delete(podKind, p.pod.Name, deleteOptions{uid: p.pod.UID, force: true}) // it exists
 		p.kill()
