@@ -137,13 +137,16 @@ func TestConfirmRepeatedStart(t *testing.T) {
 // TestConfirmUnobservedFailure checks that failed pods that nobody observed do not count while they may be among the
 // pods of a stale cache. The gang has three ranks.
 func TestConfirmUnobservedFailure(t *testing.T) {
-	running := State{Phase: Running}
 	for name, c := range map[string]struct {
 		failed, originals, uncounted int32
 		failure                      *failure.Failure
+		isStarting                   bool
 		want                         time.Duration
 	}{
 		"another pod replaced the failed pod": {failed: 1, originals: 2},
+		"a pod failed before all ranks were ready": {
+			failed: 1, originals: 2, isStarting: true, want: maxStaleCacheDelay,
+		},
 		"the failed pod seems to run":         {failed: 1, originals: 3, want: maxStaleCacheDelay},
 		"one of two failed pods seems to run": {failed: 2, originals: 2, want: maxStaleCacheDelay},
 		"all pods were replaced":              {failed: 3},
@@ -167,10 +170,14 @@ func TestConfirmUnobservedFailure(t *testing.T) {
 				ObservedFailures: c.uncounted, FirstFailure: c.failure,
 				Members: Members{{Observed: Observation{FailedPods: c.failed}}},
 			}
-			next := running.enterRestarting(snapshot)
+			last := State{Phase: Running}
+			if c.isStarting {
+				last.Phase = Pending
+			}
+			next := last.enterRestarting(snapshot)
 			next.FirstFailure = snapshot.newFailure(failure.ReasonUnobserved, "")
 			var m Memory
-			if delay, _ := m.Confirm(running, next, snapshot); delay != c.want {
+			if delay, _ := m.Confirm(last, next, snapshot); delay != c.want {
 				t.Errorf("delay %s, want %s", delay, c.want)
 			}
 		})

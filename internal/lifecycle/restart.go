@@ -70,7 +70,8 @@ func (s State) raiseFailedPodsBaseline(snapshot Snapshot) State {
 // of the Jobs may be ahead of that of the pods. A Job of the first attempt may count a completed rank whose pod the
 // cache does not contain yet. The Jobs may count failed pods that, by their finalizer, they have yet to count. Or they
 // count some that still seem to run: these pods and those that seem to be gone are then more than the ranks. The pods
-// that seem to be gone can be replacements that failed, too, and that the cache does not contain yet.
+// that seem to be gone can be replacements that failed, too, and that the cache does not contain yet. Before all ranks
+// were ready, nothing tells replacements from other pods.
 func (s State) mayFollowStaleCache(f *failure.Failure, snapshot Snapshot) bool {
 	switch {
 	case f == nil:
@@ -80,7 +81,7 @@ func (s State) mayFollowStaleCache(f *failure.Failure, snapshot Snapshot) bool {
 		if snapshot.FirstFailure != nil {
 			uncounted = snapshot.UncountedFailures
 		}
-		return n > 0 && (n <= uncounted || n+uncounted+snapshot.OriginalPods > snapshot.JobRanks)
+		return n > 0 && (!s.wereAllReady() || n <= uncounted || n+uncounted+snapshot.OriginalPods > snapshot.JobRanks)
 	default:
 		return f.Reason == failure.ReasonRankLost && s.Attempt == 0 && !s.wereAllReady()
 	}

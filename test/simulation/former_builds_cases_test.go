@@ -115,6 +115,10 @@ func formerBuilds() []mutant {
 		edits: []edit{{
 			"lifecycle/completed_ranks.go", "case !hasPod.Has(index), isReplaced[index]:", "case !hasPod.Has(index):",
 		}},
+		survives: "the pod that replaced another one shows the disruption, except in an elastic gang before Kubernetes 1.35",
+	}, {
+		name: "a failed pod of a late cache is a disruption of a start", sequence: "a rank fails before all ranks were",
+		edits: []edit{{"lifecycle/restart.go", "!s.wereAllReady() || n <= uncounted", "n <= uncounted"}},
 	}, {
 		name: "an observed disruption replaces an unobserved disruption", sequence: "a peer of an unobserved ",
 		edits: []edit{{

@@ -79,6 +79,22 @@ func foundSequences() []sequence {
 		},
 		want: wantedEnd{disruptions: 1},
 	}, {
+		name: "a rank fails before all ranks were ready, and the cache of the pods is late", shape: oneJob,
+		incidents: []Incident{at(0, nodesFull, 0, 2), at(20, rankSucceeds, 0), at(30, rankExits, 1, 1), at(80, nodesFree)},
+		change: func(s *Scenario) {
+			s.WithoutRules, s.Late = true, []lateStream{late("rollcall-0/pods", 29.9, 45)}
+		},
+		want: wantedEnd{restarts: 1},
+	}, {
+		name: "a drained rank of an elastic Job completes after the Job replaced it while no manager runs", shape: oneJob,
+		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 1, 1), at(90, managerStarts)},
+		change: func(s *Scenario) {
+			completeAfterReplacement(s)
+			s.Behavior.AbortsWithoutPeers = true
+			s.Elastic, s.RestartPolicy = "1:4", "gang"
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
 		name: "a drained rank completes after its Job replaced it while no manager runs", shape: oneJob,
 		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 1, 1), at(90, managerStarts)},
 		change:    completeAfterReplacement,
