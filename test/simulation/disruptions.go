@@ -66,6 +66,9 @@ func (s *simulation) hitPod(d *disruption, pod *corev1.Pod) {
 	isRecorded := !isOfStatefulSet(pod) && !s.scenario.IgnoresDisruptions || s.isReadyRecorded()
 	s.noteDisruption(d.reason)
 	s.oracle.isUnrecorded = s.oracle.final.Phase == lifecycle.Suspended
+	if s.oracle.succeeded[controllerOf(pod)].Has(gang.PodIndex(pod)) {
+		s.oracle.successTime = time.Time{} // the eviction is reported before the success, and may follow too many
+	}
 	if d.reason == "" {
 		_ = s.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // it exists
 	} else {
