@@ -61,6 +61,8 @@ func TestStrangerOfPendingGang(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.reconcileOnce(t, trainRequest)
+			w.clock.SetTime(w.clock.Now().Add(30 * time.Second)) // the cache may not contain the pod
+			w.reconcileOnce(t, trainRequest)
 			job, status := w.getJob(t, "train-master")
 			if status.Phase != c.want || ptr.Deref(job.Spec.Suspend, false) != (c.want == lifecycle.Restarting) {
 				t.Errorf("status %+v, want phase %s", status, c.want)
@@ -123,6 +125,8 @@ func TestManyWorkloads(t *testing.T) {
 			for range 2 {
 				w.reconcileOnce(t, trainRequest)
 			}
+			w.clock.SetTime(w.clock.Now().Add(30 * time.Second)) // the cache may not contain the pod
+			w.reconcileOnce(t, trainRequest)
 			_, status := w.getJob(t, "train-master")
 			if c.wantPhase == lifecycle.Pending { // the members are not among the oldest
 				oldest, _ := w.getJob(t, "train-x0")
