@@ -122,7 +122,7 @@ func (s *simulation) isUnobservedSinceSuspension() bool {
 
 // isReadyRecorded reports whether a status says that all ranks have been ready. A status is deleted with its members.
 func (s *simulation) isReadyRecorded() bool {
-	return s.oracle.final.Phase == lifecycle.Running && s.isStatusOnAnyOther(memberSpec{})
+	return s.oracle.final.Phase == lifecycle.Running && s.isAnyStatusExcept("")
 }
 
 // isReplacementHidden reports whether a finalizer keeps another pod of a StatefulSet. After that pod has ended, nobody

@@ -333,7 +333,7 @@ func (s *simulation) applyToMember(i Incident) {
 		if w, ok := s.member(m); ok {
 			s.oracle.disruptions++
 			s.deleted[m.name] = true
-			if len(members) > 1 && !s.isStatusOnAnyOther(m) {
+			if len(members) > 1 && !s.isAnyStatusExcept(m.name) {
 				s.oracle.failures++ // nothing shows that the member existed
 			}
 			_ = s.api.delete(kindOf(w.Object()), m.name, deleteOptions{uid: w.Meta().UID}) // it exists
@@ -375,10 +375,10 @@ func (s *simulation) applyToMember(i Incident) {
 	}
 }
 
-// isStatusOnAnyOther reports whether another member exists that has a status of Rollcall.
-func (s *simulation) isStatusOnAnyOther(m memberSpec) bool {
-	return slices.ContainsFunc(s.scenario.members(), func(other memberSpec) bool {
-		w, ok := s.member(other)
-		return ok && other.name != m.name && len(lifecycle.ReadStatus(w).MemberUIDs) > 0 // a copied one does not count
+// isAnyStatusExcept reports whether a member with another name exists that has a status of Rollcall.
+func (s *simulation) isAnyStatusExcept(name string) bool {
+	return slices.ContainsFunc(s.scenario.members(), func(m memberSpec) bool {
+		w, ok := s.member(m)
+		return ok && m.name != name && len(lifecycle.ReadStatus(w).MemberUIDs) > 0 // a copied one does not count
 	})
 }
