@@ -318,7 +318,8 @@ func testElasticRankFails(t *testing.T, m *manager, ns string) {
 	r.checkPhaseStable(3 * time.Second)
 }
 
-// testSuspendAndResume checks that a gang that its user suspends and resumes has no failure.
+// testSuspendAndResume checks that a gang that its user suspends and resumes has no failure, and that the webhook sets
+// the number of the attempt for a user who resumes it before Rollcall has.
 func testSuspendAndResume(t *testing.T, m *manager, ns string) {
 	r := m.startGang(t, ns, newTrainingWorkload(3))
 	before := r.listActivePods()
@@ -326,11 +327,14 @@ func testSuspendAndResume(t *testing.T, m *manager, ns string) {
 	r.waitForPhase(lifecycle.Suspended, 0)
 	r.waitForPodsGone("worker")
 	r.checkPhaseStable(time.Second)
-	wait.For(t, "the number of the next attempt", func(context.Context) error {
-		if have := r.getJob("train").Spec.Template.Labels[gang.LabelAttempt]; have != "1" {
-			return fmt.Errorf("the template has the attempt %q", have)
+	wait.For(t, "a resumption to change the number of the last attempt", func(ctx context.Context) error {
+		const patch = `{"spec":{"suspend":false,"template":{"metadata":{"labels":{"` + gang.LabelAttempt + `":"0"}}}}}`
+		job, err := m.Client.BatchV1().Jobs(ns).Patch(ctx, "train", types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil && job.Spec.Template.Labels[gang.LabelAttempt] != "1" {
+			err = fmt.Errorf("the template has the labels %v", job.Spec.Template.Labels)
 		}
-		return nil
+		return err
 	})
 	r.resumeJob("train")
 	r.waitForPhase(lifecycle.Running, 0)

@@ -2,8 +2,8 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -59,12 +59,17 @@ func (r *testGang) getJob(name string) *batchv1.Job {
 }
 
 // resumeJob resumes a suspended Job. It first waits until the start time is cleared: before
-// Kubernetes 1.36, a Job that is resumed earlier never gets pods again (kubernetes#134521).
+// Kubernetes 1.36, a Job that is resumed earlier never gets pods again (kubernetes#134521). It also waits until the
+// template has the number of the next attempt: on a busy machine, the webhook that adds it to a Job that is resumed
+// earlier can exceed its timeout of a second, and is ignored.
 func (r *testGang) resumeJob(name string) {
 	r.t.Helper()
-	wait.For(r.t, "the start of "+name+" to be cleared", func(context.Context) error {
-		if at := r.getJob(name).Status.StartTime; at != nil {
-			return errors.New("its start time is " + at.String())
+	wait.For(r.t, "the next attempt of "+name, func(context.Context) error {
+		job := r.getJob(name)
+		w := gang.Workload{Job: job}
+		have, want := w.Template().Labels[gang.LabelAttempt], strconv.Itoa(int(lifecycle.ReadStatus(w).Attempt))
+		if at := job.Status.StartTime; at != nil || have != want {
+			return fmt.Errorf("its start time is %v, its template has the attempt %q, want %q", at, have, want)
 		}
 		return nil
 	})

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 )
 
 // cacheClient is the client of one manager: it reads from the caches of the manager and writes to the API
@@ -258,10 +259,12 @@ func (a *admitter) admitUpdate(before, after client.Object) (client.Object, erro
 // isJudgedUpdate is the match condition of suspend.rollcall.training in charts/rollcall/templates/webhooks.yaml.
 func isJudgedUpdate(before, after *batchv1.Job) bool {
 	_, isQueued := after.Labels["kueue.x-k8s.io/queue-name"]
+	isSuspended := after.Labels[gang.LabelPhase] == string(lifecycle.Suspended)
 	_, hasStatus := after.Annotations[gang.AnnotationStatus]
 	isResumed := !ptr.Deref(after.Spec.Suspend, false)
 	return ptr.Deref(before.Spec.Suspend, false) && hasStatus &&
-		(after.Annotations[gang.AnnotationSuspendedBy] == gang.SuspendedByRollcall || isResumed && isQueued)
+		(after.Annotations[gang.AnnotationSuspendedBy] == gang.SuspendedByRollcall ||
+			isResumed && (isQueued || isSuspended))
 }
 
 // admit calls the mutating webhook and then the validating webhook.

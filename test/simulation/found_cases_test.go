@@ -117,6 +117,13 @@ func foundSequences() []sequence {
 		incidents: []Incident{at(58, strangerComes), at(61, nodeLost), at(500, nodeReturns)},
 		change:    func(s *Scenario) { s.NodeSkews = []time.Duration{0} },
 		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "a user resumes a Job before its template has the number of the attempt", shape: oneJob,
+		incidents: []Incident{at(60, userSuspends), at(62.5, userResumes)},
+		change: func(s *Scenario) {
+			s.Behavior.SIGTERMDelay = 20 * time.Second
+			s.Late = []lateStream{late("rollcall-0/jobs", 60.1, 64)}
+		},
 	}}
 }
 

@@ -252,5 +252,9 @@ func decisionMutants() []mutant {
 		edits: []edit{{
 			"lifecycle/state.go", "snapshot.Members.FailedPods() + snapshot.UncountedFailures", "snapshot.Members.FailedPods()",
 		}},
+	}, {
+		name:     "a Job that its user resumes keeps the number of its last attempt",
+		sequence: "a user resumes a Job before its template has the number of the attempt",
+		edits:    []edit{{"../injectors/suspend.go", ", resumed && status.Phase == lifecycle.Suspended:", ":"}},
 	}}
 }

@@ -1,15 +1,42 @@
 package simulation
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
 
-// checkNames checks that a starting rank resolves the names of the gang to pods of its own attempt.
+// observeService checks the names that running ranks resolve after a Service has changed.
+func (o *oracle) observeService(before, after client.Object) {
+	if kindOf(cmpObject(after, before)) != serviceKind {
+		return
+	}
+	for _, p := range o.programs.live {
+		pod, exists := o.api.find(podKind, p.pod.Name).(*corev1.Pod)
+		if exists && pod.UID == p.pod.UID && pod.DeletionTimestamp == nil && p.alive && o.isOfGang(p.pod) {
+			o.checkNames(p)
+		}
+	}
+}
+
+// checkNames checks that a rank resolves the names of the gang to pods of its own attempt.
 func (o *oracle) checkNames(started *process) {
+	if o.resumedUnobserved || o.startedApart {
+		return
+	}
 	for _, found := range o.resolve(started.pod) {
-		if areOfDifferentAttempts(started.pod, found) {
+		if areOfDifferentAttempts(started.pod, found) || o.isOfEarlierStart(found, started.pod) {
 			o.violate(gangSplit, "%s of attempt %s resolves %s to attempt %s",
 				started.pod.Name, attemptOf(started.pod), found.Spec.Hostname, attemptOf(found))
 		}
 	}
+}
+
+// isOfEarlierStart reports whether a terminating pod is older than the last start of its Job, to which another pod
+// belongs, whatever the numbers of their attempts are.
+func (o *oracle) isOfEarlierStart(found, started *corev1.Pod) bool {
+	start, ok := o.restarted[controllerOf(found)]
+	return ok && controllerOf(started) == controllerOf(found) && found.DeletionTimestamp != nil &&
+		found.CreationTimestamp.Time.Before(start) && !started.CreationTimestamp.Time.Before(start)
 }
 
 // areOfDifferentAttempts reports whether two pods have labels with different attempts.

@@ -121,7 +121,9 @@ type oracle struct {
 	// created and resumed are when a Job was created and resumed last. A Job that is resumed holds no nodes, while the
 	// ranks of another member may hold theirs when a Job is created.
 	created, resumed time.Time
-	strangers        sets.Set[string]
+	// restarted is when a Job was resumed last whose suspension its controller had observed.
+	restarted map[string]time.Time
+	strangers sets.Set[string]
 	// isReplaced is true if a stranger existed while all members had finished. It is a new run of the gang then.
 	isReplaced bool
 	found      []violation
@@ -135,9 +137,9 @@ func newOracle(s *simulation) *oracle {
 	o := &oracle{
 		simulation: s, succeeded: map[string]sets.Set[int32]{}, completed: sets.Set[string]{}, forbidden: sets.Set[string]{},
 		strangers: sets.Set[string]{}, last: map[types.UID]string{}, created: epoch, resumed: epoch,
-		sizes: map[string]int32{}, expired: map[types.UID]string{},
+		sizes: map[string]int32{}, expired: map[types.UID]string{}, restarted: map[string]time.Time{},
 	}
-	s.api.written = append(s.api.written, o.observe)
+	s.api.written = append(s.api.written, o.observe, o.observeService)
 	return o
 }
 
@@ -202,6 +204,9 @@ func (o *oracle) observeJob(before, after *batchv1.Job) {
 		o.created = o.now
 	case wasSuspended && !isSuspended:
 		o.resumed = o.now
+		if hasJobCondition(before, batchv1.JobSuspended) && before.Status.StartTime == nil {
+			o.restarted[after.Name] = o.now.Truncate(time.Second)
+		}
 	}
 	if isCompleting(after) && !isCompleting(before) { // a later write is not of the run that the user starts again
 		o.completed.Insert(after.Name)
@@ -328,9 +333,7 @@ func (o *oracle) checkStart(started *process, live []*process) {
 	if workload := started.pod.OwnerReferences[0].Name; started.restarts == 0 && o.succeeded[workload] != nil {
 		o.succeeded[workload].Delete(gang.PodIndex(started.pod)) // it runs again
 	}
-	if !o.resumedUnobserved && !o.startedApart {
-		o.checkNames(started)
-	}
+	o.checkNames(started)
 	if o.mayOverlap() {
 		return
 	}
