@@ -22,7 +22,7 @@ type mutant struct {
 	survives string
 }
 
-// edit replaces text in a file below internal. The file contains the text once.
+// edit replaces text in a file, whose path is relative to internal. The file contains the text once.
 type edit struct{ file, before, after string }
 
 // finding is a line of the output of a test that failed.
