@@ -2,18 +2,23 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/test/wait"
 )
 
 // deleteRanks deletes consecutive ranks of a gang with one request.
@@ -103,5 +108,44 @@ func testRestartUserBackoffLimit(t *testing.T, m *manager, ns string) {
 	r.waitForPhase(lifecycle.Failed, 1)
 	if j := r.waitForJobFailure("train"); *j.Spec.BackoffLimit != 1 || *j.Spec.BackoffLimitPerIndex != 108 {
 		t.Errorf("the limits are %d, and %d for each rank", *j.Spec.BackoffLimit, *j.Spec.BackoffLimitPerIndex)
+	}
+}
+
+// testRestartSetOnDelete checks that a gang runs on while its user replaces the pods of a StatefulSet with OnDelete,
+// and restarts if a pod is deleted afterward. Before Kubernetes 1.37, the status of such a set keeps two revisions.
+func testRestartSetOnDelete(t *testing.T, m *manager, ns string) {
+	set := newStatefulSet("train", 2)
+	set.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+	r := m.startGang(t, ns, gang.Workload{StatefulSet: set})
+	const patch = `{"spec":{"template":{"metadata":{"annotations":{"example.com/version":"2"}}}}}`
+	if _, err := m.Client.AppsV1().StatefulSets(ns).Patch(
+		t.Context(), "train", types.MergePatchType, []byte(patch), metav1.PatchOptions{},
+	); err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range r.listActivePods() {
+		r.deletePod(p)
+		wait.For(t, "another pod of "+name, func(context.Context) error {
+			if now, ok := r.listActivePods()[name]; !ok || now.UID == p.UID || now.Status.Phase != corev1.PodRunning {
+				return fmt.Errorf("it is %s", now.Status.Phase)
+			}
+			return nil
+		})
+	}
+	time.Sleep(4 * time.Second) // the controller may have observed only the first pods
+	r.waitForPhase(lifecycle.Running, 0)
+	r.checkPhaseStable(2 * time.Second)
+	before := r.listActivePods()
+	r.deletePod(before["worker-1"])
+	if s := r.waitForPhase(lifecycle.Running, 1); s.Disruptions != 1 {
+		t.Errorf("the status is %+v", s)
+	}
+	r.checkPodsReplaced(before, "")
+}
+
+func (r *testGang) deletePod(p corev1.Pod) {
+	r.t.Helper()
+	if err := r.Client.CoreV1().Pods(r.ns).Delete(r.t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
+		r.t.Fatal(err)
 	}
 }

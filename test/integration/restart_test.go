@@ -31,6 +31,7 @@ func TestRestart(t *testing.T) {
 	m.runParallel(t, map[string]func(*testing.T, *manager, string){
 		"Job":                  testRestartJob,
 		"StatefulSet":          testRestartStatefulSet,
+		"SetOnDelete":          testRestartSetOnDelete,
 		"LauncherAndWorkers":   testRestartLauncherAndWorkers,
 		"MasterAndWorkers":     testRestartMasterAndWorkers,
 		"PodDeleted":           testRestartPodDeleted,
@@ -210,9 +211,7 @@ func testRestartMasterAndWorkers(t *testing.T, m *manager, ns string) {
 func testRestartPodDeleted(t *testing.T, m *manager, ns string) {
 	r := m.startGang(t, ns, newTrainingWorkload(3))
 	before, begin := r.listActivePods(), time.Now()
-	if err := m.Client.CoreV1().Pods(ns).Delete(t.Context(), before["worker-1"].Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	r.deletePod(before["worker-1"])
 	r.waitForPhase(lifecycle.Running, 1)
 	t.Logf("running again after %.1f s", time.Since(begin).Seconds())
 	r.checkPodsReplaced(before, "1")

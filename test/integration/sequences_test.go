@@ -200,9 +200,7 @@ func testJobResized(t *testing.T, m *manager, ns string) {
 func (r *testGang) drainRank(p corev1.Pod) {
 	r.t.Helper()
 	terminate := r.holdTermination(p)
-	if err := r.Client.CoreV1().Pods(r.ns).Delete(r.t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
-		r.t.Fatal(err)
-	}
+	r.deletePod(p)
 	r.succeedPod(p)
 	terminate()
 	wait.For(r.t, "the rank to count as complete", func(context.Context) error {
