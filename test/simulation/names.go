@@ -32,10 +32,11 @@ func (o *oracle) checkNames(started *process) {
 }
 
 // isOfEarlierStart reports whether a terminating pod is older than the last start of its Job, to which another pod
-// belongs, whatever the numbers of their attempts are.
+// belongs, although they have the same number. Nothing separates the pods of a Job that Rollcall does not restart.
 func (o *oracle) isOfEarlierStart(found, started *corev1.Pod) bool {
 	start, ok := o.restarted[controllerOf(found)]
-	return ok && controllerOf(started) == controllerOf(found) && found.DeletionTimestamp != nil &&
+	isNumbered := attemptOf(found) != ""
+	return ok && isNumbered && controllerOf(started) == controllerOf(found) && found.DeletionTimestamp != nil &&
 		found.CreationTimestamp.Time.Before(start) && !started.CreationTimestamp.Time.Before(start)
 }
 
