@@ -26,7 +26,8 @@ var variableParts = []struct {
 	{regexp.MustCompile(`First failure at \d\d:\d\d:\d\d`), "First failure"},
 	{regexp.MustCompile(`(?m)^Of \d.*\n`), ""},
 	{regexp.MustCompile(`attempt 0, (rank \d of \d), step \d+`), "attempt 0, $1, a step"},
-	{regexp.MustCompile(`SuccessCriteriaMet`), "Complete"}, // the condition a moment before
+	{regexp.MustCompile(`SuccessCriteriaMet`), "Complete"},          // the condition a moment before
+	{regexp.MustCompile(`Running( +(1/1|2/2|3/3) )`), "Complete$1"}, // a Job before its controller adds a condition
 	{regexp.MustCompile(`\b(all-reduce|hello|fails-once|next|train)-(\d)-[a-z0-9]{5}\b`), "$1-$2-x"},
 	{regexp.MustCompile(`\bjob-([a-z]+)-[a-z0-9]{5}\b`), "job-$1-x"}, // a Workload of Kueue
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?s\b`), "0s"},
