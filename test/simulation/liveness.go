@@ -14,6 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/injection"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -85,8 +86,13 @@ func (o *oracle) configuredSize(pod *corev1.Pod) (size int32, ok bool) {
 
 // hasRank reports whether a pod is one of the ranks for which it is configured. The others exist if a policy denied a
 // resize, which Rollcall reports, and their failures do not count (internal/lifecycle, excludeReplacedPods).
+// The pods of an elastic gang contain no size, but its StatefulSet does.
 func (o *oracle) hasRank(pod *corev1.Pod) bool {
 	size, ok := o.configuredSize(pod)
+	if set, exists := o.api.find(statefulSetKind, controllerOf(pod)).(*appsv1.StatefulSet); exists &&
+		o.scenario.Elastic != "" && o.admission.denialCode > 0 {
+		size, ok = injection.RecordedSize(gang.Workload{StatefulSet: set}), true
+	}
 	return !ok || gang.PodIndex(pod) < size
 }
 
