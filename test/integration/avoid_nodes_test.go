@@ -119,11 +119,7 @@ func testAvoidNodeAfterTwoFailures(t *testing.T, m *manager, ns string) {
 	r.checkShown("Avoids nodes: " + bad + " (ranks failed first 2 times) until ")
 
 	r.patchJob("train", fmt.Sprintf(`{"metadata":{"annotations":{%q:"off"}}}`, gang.AnnotationAvoidNodes))
-	if err := m.Client.CoreV1().Pods(ns).Delete(
-		t.Context(), r.getActivePod("worker-0").Name, metav1.DeleteOptions{},
-	); err != nil {
-		t.Fatal(err)
-	}
+	r.deletePod(r.getActivePod("worker-0"))
 	r.waitForPhase(lifecycle.Running, 3)
 	r.checkExcluded()
 }

@@ -438,8 +438,6 @@ func testRestartAfterRankSucceeded(t *testing.T, m *manager, ns string) {
 		t.Errorf("the first failure is %+v", s.FirstFailure)
 	}
 	// The Job keeps the pod that succeeded, which has the same index as the new pod.
-	if err := m.Client.CoreV1().Pods(ns).Delete(t.Context(), before["worker-0"].Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	r.deletePod(before["worker-0"])
 	r.checkPodsReplaced(before, "1")
 }

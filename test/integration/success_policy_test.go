@@ -106,9 +106,6 @@ func testStatefulSetRunsOn(t *testing.T, m *manager, ns string) {
 	r.waitForPhase(lifecycle.Succeeded, 0)
 	r.failContainer(r.getActivePod("worker-0"), 1)
 	r.checkPhaseStable(2 * time.Second)
-	pod := r.getActivePod("worker-1")
-	if err := m.Client.CoreV1().Pods(ns).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	r.deletePod(r.getActivePod("worker-1"))
 	r.waitForPhase(lifecycle.Running, 0)
 }
